@@ -1,0 +1,50 @@
+# What every target is compiled with, and the libraries that come from the system.
+set(CMAKE_CXX_STANDARD 23)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
+
+# Assertions stay on in every configuration: `ensure` and the library's own checks.
+set(CMAKE_CXX_FLAGS_RELEASE "-O2 -g1")
+
+find_program(CCACHE ccache)
+if(CCACHE)
+  # A precompiled header has its own time stamps; ccache is told to look at contents instead.
+  set(CMAKE_CXX_COMPILER_LAUNCHER
+      ${CMAKE_COMMAND} -E env
+      CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime ${CCACHE})
+endif()
+
+find_package(Threads REQUIRED)
+find_package(OpenSSL REQUIRED)
+find_package(Boost 1.81 REQUIRED COMPONENTS json)
+find_package(fmt REQUIRED)
+find_package(spdlog REQUIRED)
+find_package(prometheus-cpp CONFIG REQUIRED)
+
+add_library(warren_flags INTERFACE)
+target_compile_options(warren_flags INTERFACE -Wall -Wextra -Wpedantic -Werror -Wshadow
+                       -Wnon-virtual-dtor -Woverloaded-virtual
+                       $<$<CXX_COMPILER_ID:GNU>:-fcoroutines -fpch-preprocess>)
+target_compile_definitions(warren_flags INTERFACE
+  BOOST_ASIO_SEPARATE_COMPILATION BOOST_ASIO_NO_DEPRECATED BOOST_BEAST_SEPARATE_COMPILATION
+  SPDLOG_FMT_EXTERNAL)
+target_include_directories(warren_flags INTERFACE ${CMAKE_SOURCE_DIR}/src ${CMAKE_BINARY_DIR}/generated)
+target_link_libraries(warren_flags INTERFACE Boost::headers fmt::fmt Threads::Threads)
+
+find_program(MOLD mold)
+if(MOLD)
+  target_link_options(warren_flags INTERFACE -fuse-ld=mold)
+endif()
+
+set(WARREN_SANITIZE "" CACHE STRING "address or thread")
+if(WARREN_SANITIZE STREQUAL "address")
+  target_compile_options(warren_flags INTERFACE -fsanitize=address,undefined -fno-sanitize-recover=all
+                         -fno-omit-frame-pointer)
+  target_link_options(warren_flags INTERFACE -fsanitize=address,undefined)
+elseif(WARREN_SANITIZE STREQUAL "thread")
+  # g++ warns that it does not model std::atomic_thread_fence; Asio's use of it is covered by its locks.
+  target_compile_options(warren_flags INTERFACE -fsanitize=thread -Wno-tsan -fno-omit-frame-pointer)
+  target_link_options(warren_flags INTERFACE -fsanitize=thread)
+endif()

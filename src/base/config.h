@@ -1,0 +1,75 @@
+#pragma once
+// Settings with a known origin: flags over environment over file over default.
+//
+//   --redis-url=…        wins over
+//   REDIS_URL=…          (or the contents of the file that REDIS_URL_FILE names) over
+//   [redis] url = "…"    in warren.toml over
+//   the default
+//
+// Every setting is declared once, with its help text and its check. A value that fails its check
+// stops the program at start, naming where it came from (file and line included) and what would be
+// right. Secrets are masked wherever a value is shown, and cannot be given as flags.
+#include <functional>
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/error.h"
+
+namespace warren {
+
+struct Setting {
+  std::string name;         // "redis.url": table and key of the file; the flag is --redis-url
+  std::string environment;  // "REDIS_URL"; the flag and the file work without one
+  std::string fallback;     // the default; empty means "not set"
+  std::string help;
+  bool secret = false;
+  // Errc::invalid with what would be right; not called for an empty fallback.
+  std::function<Result<>(std::string_view value)> check = nullptr;
+};
+
+// Ready-made checks.
+std::function<Result<>(std::string_view)> one_of(std::vector<std::string> words);
+std::function<Result<>(std::string_view)> whole_number(long long least, long long most);
+std::function<Result<>(std::string_view)> duration();  // 250ms, 5s, 2m, 1h
+Result<std::chrono::milliseconds> parse_duration(std::string_view text);
+
+struct ConfigSources {
+  std::map<std::string, std::string> flags;        // by setting name, without the dashes
+  std::map<std::string, std::string> environment;  // the process' own, or a test's
+  std::string file;                                // empty: none. Must exist when it is given
+};
+
+class Config {
+ public:
+  // Errc::invalid for a bad value, an unknown key in the file (with the nearest known one), a flag
+  // that is a secret, or both X and X_FILE set.
+  static Result<Config> load(std::vector<Setting> settings, const ConfigSources& sources);
+
+  struct Value {
+    const Setting* setting;
+    std::string value;
+    std::string
+        origin;   // "flag --redis-url", "environment REDIS_URL", "file warren.toml:3", "default"
+    bool is_set;  // somewhere other than the default
+  };
+
+  // The name must have been declared.
+  const Value& at(std::string_view name) const;
+  const std::string& text(std::string_view name) const { return at(name).value; }
+  long long number(std::string_view name) const;
+  std::chrono::milliseconds time(std::string_view name) const;
+  bool flag(std::string_view name) const;  // "true"
+  const std::vector<Value>& values() const { return values_; }
+
+  // What a person may see: ******** for a secret that is set.
+  static std::string shown(const Value& value);
+
+ private:
+  std::vector<Value> values_;
+  std::vector<std::unique_ptr<Setting>> settings_;
+};
+
+}  // namespace warren

@@ -1,0 +1,64 @@
+#pragma once
+// Errors are values: what the world does to us stands in the signature, what we do wrong aborts.
+#include <fmt/format.h>
+
+#include <expected>
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace warren {
+
+// A caller acts differently on each of these; the rest is in the text.
+enum class Errc {
+  invalid,          // the input is wrong; the text says what would be right
+  not_found,        // what was named does not exist
+  held_elsewhere,   // somebody else has it
+  lease_lost,       // the grant is over for good: acquire again
+  denied,           // wrong or missing credentials, or not allowed
+  refused,          // the server understood and said no
+  unavailable,      // cannot be reached now; nothing was done
+  overloaded,       // a bound of ours was met; nothing was done
+  timeout,          // the deadline passed; nothing was done
+  unknown_outcome,  // it was sent and no answer came: it may have been done
+  protocol,         // the peer does not speak what we expect
+  cancelled,        // whoever asked no longer wants it
+};
+
+std::string_view name(Errc code);
+
+struct Error {
+  Errc code;
+  std::string what;  // one line, for people
+};
+
+struct Ok {};
+inline constexpr Ok ok;
+
+template <class T = void>
+class [[nodiscard]] Result : public std::expected<T, Error> {
+ public:
+  using std::expected<T, Error>::expected;
+};
+
+template <>
+class [[nodiscard]] Result<void> : public std::expected<void, Error> {
+ public:
+  using std::expected<void, Error>::expected;
+  Result(Ok) {}  // so that `return ok;` reads as it should
+};
+
+// return fail(Errc::invalid, "port {} is not between 1 and 65535", port);
+template <class... Args>
+std::unexpected<Error> fail(Errc code, fmt::format_string<Args...> format, Args&&... args) {
+  return std::unexpected(Error{code, fmt::format(format, std::forward<Args>(args)...)});
+}
+
+// Logs and aborts. A process that is wrong about itself must not go on renewing its leases: once
+// it is dead they lapse, and a healthy peer takes over within one ttl.
+[[noreturn]] void broken_invariant(const char* file, int line, std::string_view what);
+
+}  // namespace warren
+
+#define ensure(condition, what) \
+  ((condition) ? void(0) : ::warren::broken_invariant(__FILE__, __LINE__, what))

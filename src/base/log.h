@@ -1,0 +1,89 @@
+#pragma once
+// Events for an operator's timeline: what happened, then the facts.
+//
+//   log::warn("lease.lost", "name", name, "token", 41, "late_ms", 210);
+//
+//   2026-01-31T23:59:59.123Z warn lease.lost name=indexer token=41 late_ms=210
+//   {"time":"2026-01-31T23:59:59.123Z","level":"warn","event":"lease.lost","name":"indexer",…}
+//
+// The module is what stands before the first dot of the event; levels can be set per module.
+#include <fmt/format.h>
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+
+#include "base/error.h"
+
+namespace warren::log {
+
+enum class Level { debug, info, warn, error, off };
+enum class Format { logfmt, json };
+
+struct Options {
+  Format format = Format::logfmt;
+  // "info" or "info,redis=debug,lease=warn": one default, then exceptions by module.
+  std::string levels = "info";
+  bool colour = false;
+  std::string file;  // empty: standard error
+};
+
+// Before the first event, from main. Errc::invalid names the word that is wrong. Until then events
+// of level info and above go to standard error as logfmt.
+Result<> configure(const Options& options);
+
+bool enabled(Level level, std::string_view event);
+
+struct Field {
+  std::string_view key;
+  std::string value;
+  bool quoted;  // a string; numbers and booleans stand bare in JSON
+};
+
+void write(Level level, std::string_view event, std::span<const Field> fields);
+
+template <class T>
+Field field(std::string_view key, const T& value) {
+  if constexpr (std::is_same_v<T, bool>)
+    return {key, value ? "true" : "false", false};
+  else
+    return {key, fmt::format("{}", value), !std::is_arithmetic_v<T>};
+}
+
+template <class... Facts>
+void event(Level level, std::string_view name, const Facts&... facts) {
+  static_assert(sizeof...(facts) % 2 == 0, "facts are pairs: a key, then its value");
+  if (!enabled(level, name)) return;
+  auto all = std::forward_as_tuple(facts...);
+  [&]<std::size_t... I>(std::index_sequence<I...>) {
+    std::array<Field, sizeof...(I)> fields{
+        field(std::get<2 * I>(all), std::get<2 * I + 1>(all))...};
+    write(level, name, fields);
+  }(std::make_index_sequence<sizeof...(facts) / 2>{});
+}
+
+// Belongs in an operator's timeline.
+template <class... Facts>
+void info(std::string_view name, const Facts&... facts) {
+  event(Level::info, name, facts...);
+}
+// We recovered from it.
+template <class... Facts>
+void warn(std::string_view name, const Facts&... facts) {
+  event(Level::warn, name, facts...);
+}
+// A person must act.
+template <class... Facts>
+void error(std::string_view name, const Facts&... facts) {
+  event(Level::error, name, facts...);
+}
+template <class... Facts>
+void debug(std::string_view name, const Facts&... facts) {
+  event(Level::debug, name, facts...);
+}
+
+}  // namespace warren::log

@@ -1,0 +1,100 @@
+#pragma once
+// Coroutines with an owner. Every task is awaited by somebody: with &&, with ||, or by a TaskGroup.
+#include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/cancellation_signal.hpp>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/experimental/awaitable_operators.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/thread_pool.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <list>
+#include <string>
+#include <type_traits>
+
+#include "base/clock.h"
+#include "base/error.h"
+
+namespace warren {
+
+using asio::awaitable;
+
+template <class T = void>
+using Async = awaitable<Result<T>>;
+
+// Both return early, without an error, when the caller is cancelled: look at what you waited for.
+awaitable<void> sleep_until(Clock::time_point time);
+awaitable<void> sleep_for(Clock::duration duration);
+
+// Something that happened, awaited by any number of coroutines of one thread.
+class Event {
+ public:
+  explicit Event(asio::any_io_executor executor) : timer_(executor, Clock::time_point::max()) {}
+  // Wakes all who wait now. Who comes later waits for the next one.
+  void notify() { timer_.cancel(); }
+  // Also returns when the deadline passes or the caller is cancelled: check the fact itself.
+  awaitable<void> wait(Clock::time_point deadline = Clock::time_point::max());
+
+ private:
+  Timer timer_;
+};
+
+// Tasks whose number varies and whose end somebody waits for.
+//
+//   TaskGroup connections(executor);
+//   connections.start("http.connection", serve(std::move(socket)));
+//   connections.stop();            // cancels them all
+//   co_await connections.join();   // ~TaskGroup ensures that this was done
+class TaskGroup {
+ public:
+  explicit TaskGroup(asio::any_io_executor executor);
+  ~TaskGroup();
+  TaskGroup(const TaskGroup&) = delete;
+  TaskGroup& operator=(const TaskGroup&) = delete;
+
+  // A task that ends with an error is logged under its name; `cancelled` is not an error here.
+  void start(std::string name, Async<> task);
+  void start(std::string name, awaitable<void> task);
+  // Cancels all tasks, and those that are started from now on.
+  void stop();
+  // Waits until the last task has ended, even when the caller itself was cancelled.
+  awaitable<void> join();
+  std::size_t running() const { return tasks_.size(); }
+
+ private:
+  struct Task {
+    std::string name;
+    asio::cancellation_signal cancel;
+  };
+  void ended(std::list<Task>::iterator task, std::exception_ptr thrown, const Result<>& result);
+
+  asio::any_io_executor executor_;
+  std::list<Task> tasks_;
+  bool stopping_ = false;
+  Event empty_;
+};
+
+// Cancels the work at the deadline and waits for it to leave: Errc::timeout.
+template <class T>
+Async<T> with_deadline(Clock::time_point deadline, Async<T> work) {
+  using namespace asio::experimental::awaitable_operators;
+  auto first = co_await (std::move(work) || sleep_until(deadline));
+  if (first.index() == 0) co_return std::get<0>(std::move(first));
+  auto state = co_await asio::this_coro::cancellation_state;
+  if (state.cancelled() != asio::cancellation_type::none)
+    co_return fail(Errc::cancelled, "the caller left");
+  co_return fail(Errc::timeout, "the deadline passed");
+}
+
+// Runs a long computation on the pool and comes back to the caller's thread with its result. What
+// the computation needs moves in; it shares nothing with the caller while it runs.
+template <class Function, class... Args>
+awaitable<std::invoke_result_t<Function, Args...>> on_pool(asio::thread_pool& pool,
+                                                           Function function, Args... args) {
+  using T = std::invoke_result_t<Function, Args...>;
+  auto body = [](Function f, Args... a) -> awaitable<T> { co_return f(std::move(a)...); };
+  auto work = body(std::move(function), std::move(args)...);
+  co_return co_await asio::co_spawn(pool.get_executor(), std::move(work), asio::use_awaitable);
+}
+
+}  // namespace warren

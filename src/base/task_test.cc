@@ -1,0 +1,115 @@
+#include "base/task.h"
+
+#include <doctest/doctest.h>
+
+#include <thread>
+
+using namespace warren;
+
+namespace {
+
+// Runs one coroutine to its end on a thread of its own making: this one.
+void run(awaitable<void> body) {
+  asio::io_context io(1);
+  std::exception_ptr thrown;
+  asio::co_spawn(io, std::move(body), [&](std::exception_ptr e) { thrown = e; });
+  io.run();
+  if (thrown) std::rethrow_exception(thrown);
+}
+
+Async<int> slow_answer(Clock::duration time) {
+  co_await sleep_for(time);
+  co_return 42;
+}
+
+Async<> wait_forever() {
+  co_await sleep_until(Clock::time_point::max());
+  co_return fail(Errc::cancelled, "left");
+}
+
+}  // namespace
+
+TEST_CASE("work that ends before its deadline gives its own result") {
+  run([]() -> awaitable<void> {
+    auto answer = co_await with_deadline(Clock::now() + 10s, slow_answer(1ms));
+    REQUIRE(answer);
+    CHECK(*answer == 42);
+  }());
+}
+
+TEST_CASE("work that is late is cancelled, and the caller learns that time ran out") {
+  run([]() -> awaitable<void> {
+    auto before = Clock::now();
+    auto answer = co_await with_deadline(before + 10ms, slow_answer(1h));
+    REQUIRE(!answer);
+    CHECK(answer.error().code == Errc::timeout);
+    CHECK(Clock::now() - before < 30s);
+  }());
+}
+
+TEST_CASE("a group cancels all its tasks at once and waits for each of them") {
+  run([]() -> awaitable<void> {
+    TaskGroup group(co_await asio::this_coro::executor);
+    for (int i = 0; i < 100; ++i) group.start("waiter", wait_forever());
+    co_await sleep_for(1ms);
+    CHECK(group.running() == 100);
+    group.stop();
+    co_await group.join();
+    CHECK(group.running() == 0);
+  }());
+}
+
+TEST_CASE("a task that is started after stop leaves at its first wait") {
+  run([]() -> awaitable<void> {
+    TaskGroup group(co_await asio::this_coro::executor);
+    group.stop();
+    group.start("late", wait_forever());
+    co_await group.join();
+    CHECK(group.running() == 0);
+  }());
+}
+
+TEST_CASE("a group waits for its tasks even when the one who waits is cancelled") {
+  run([]() -> awaitable<void> {
+    auto executor = co_await asio::this_coro::executor;
+    TaskGroup group(executor);
+    group.start("short", []() -> Async<> {
+      co_await sleep_for(20ms);
+      co_return ok;
+    }());
+    using namespace asio::experimental::awaitable_operators;
+    co_await (group.join() || sleep_for(1ms));
+    CHECK(group.running() == 0);
+  }());
+}
+
+TEST_CASE("an event wakes everyone who waits for it") {
+  run([]() -> awaitable<void> {
+    auto executor = co_await asio::this_coro::executor;
+    Event event(executor);
+    TaskGroup group(executor);
+    int woken = 0;
+    auto waiter = [](Event& e, int& n) -> Async<> {
+      co_await e.wait(Clock::now() + 1h);
+      ++n;
+      co_return ok;
+    };
+    for (int i = 0; i < 10; ++i) group.start("waiter", waiter(event, woken));
+    co_await sleep_for(1ms);
+    event.notify();
+    co_await group.join();
+    CHECK(woken == 10);
+  }());
+}
+
+TEST_CASE("a long computation runs on the pool and its result comes back to the caller's thread") {
+  run([]() -> awaitable<void> {
+    asio::thread_pool pool(2);
+    auto here = std::this_thread::get_id();
+    auto id = [](std::thread::id) { return std::this_thread::get_id(); };
+    auto there = co_await on_pool(pool, id, here);
+    CHECK(there != here);
+    CHECK(std::this_thread::get_id() == here);
+    pool.join();
+  }());
+}

@@ -1,0 +1,77 @@
+#pragma once
+// RESP2 and RESP3, byte by byte as they arrive.
+//
+//   bytes ──▶ read_token ──▶ tokens (views into the bytes) ──▶ Parser ──▶ replies (owned)
+//
+// Nothing is parsed twice: a token that is not complete yet is left in the buffer, and the caller
+// presents it again with more bytes behind it. Every length is bounded before memory is taken for
+// it, since a peer that is not Redis, or is hostile, may claim anything.
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "redis/reply.h"
+
+namespace warren::redis {
+
+struct ParserLimits {
+  std::size_t depth = 64;               // arrays in arrays
+  std::size_t bulk_bytes = 512u << 20;  // Redis' own proto-max-bulk-len
+  std::size_t items = 16u << 20;        // elements of one aggregate
+  std::size_t line_bytes = 64u << 10;   // a status, an error, a number, a length
+};
+
+// One element of the protocol: a scalar with its text, or the head of an aggregate.
+struct Token {
+  Reply::Kind kind = Reply::Kind::null;
+  std::int64_t number = 0;    // as in Reply; for an aggregate, how many elements follow
+  std::string_view text;      // into the bytes that were given
+  bool is_attribute = false;  // |n: that many elements about the reply, which are dropped
+};
+
+struct TokenResult {
+  enum class Status : std::uint8_t { complete, incomplete, broken } status;
+  std::size_t size = 0;           // complete: bytes taken. incomplete: bytes needed at least
+  const char* problem = nullptr;  // broken: what is wrong
+};
+
+// The first token of `bytes`.
+TokenResult read_token(std::string_view bytes, const ParserLimits& limits, Token& token);
+
+class Parser {
+ public:
+  explicit Parser(ParserLimits limits = {}) : limits_(limits) {}
+
+  enum class Status : std::uint8_t { complete, incomplete, broken };
+  struct Progress {
+    Status status;
+    std::size_t consumed;  // bytes the caller may forget, whatever the status
+  };
+
+  // Goes on where the last call stopped: `bytes` starts with what was not consumed then.
+  // complete: take() has the reply. broken: problem() says why, and this parser is finished.
+  Progress parse(std::string_view bytes);
+  Reply take();
+  // After incomplete: how many bytes parse() needs to see before it can go on (a lower bound).
+  std::size_t needed() const { return needed_; }
+  const std::string& problem() const { return problem_; }
+
+ private:
+  // An aggregate that is still waiting for elements. Pointers into vectors would move, so the
+  // half-built aggregates live here and are put into their parents when they are full.
+  struct Open {
+    Reply reply;
+    std::int64_t missing;
+    bool is_attribute;
+  };
+
+  ParserLimits limits_;
+  std::vector<Open> open_;
+  Reply done_;
+  std::size_t needed_ = 1;
+  std::string problem_;
+};
+
+}  // namespace warren::redis

@@ -1,0 +1,46 @@
+#pragma once
+// What Redis answered, owned by whoever received it.
+#include <bit>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace warren::redis {
+
+struct Reply {
+  enum class Kind : std::uint8_t {
+    null,
+    string,
+    status,  // +OK
+    error,   // -ERR …; inside a batch, a transaction or an array. A lone one becomes an Error
+    integer,
+    real,
+    boolean,
+    big_number,  // its digits are in text
+    verbatim,    // text without its three-letter format
+    array,
+    set,
+    map,  // items: key, value, key, value
+    push,
+  };
+
+  Kind kind = Kind::null;
+  std::int64_t number = 0;  // integer; boolean as 0 or 1; the bits of a real
+  std::string text;
+  std::vector<Reply> items;
+
+  bool is_null() const { return kind == Kind::null; }
+  bool is_error() const { return kind == Kind::error; }
+  double real() const { return std::bit_cast<double>(number); }
+  // The value that stands behind `key` in a map, or in an array that lists keys and values (as
+  // RESP2 servers and scripts answer); null when there is none.
+  const Reply* find(std::string_view key) const;
+
+  bool operator==(const Reply&) const = default;
+};
+
+// One line for logs and tests, as redis-cli would show it: (integer) 1, "a\r\nb", [1, nil].
+std::string to_string(const Reply& reply);
+
+}  // namespace warren::redis
