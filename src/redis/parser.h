@@ -6,10 +6,15 @@
 // Nothing is parsed twice: a token that is not complete yet is left in the buffer, and the caller
 // presents it again with more bytes behind it. Every length is bounded before memory is taken for
 // it, since a peer that is not Redis, or is hostile, may claim anything.
+//
+// Numbers are read as hiredis reads them: decimal, no leading '+', no leading zeros, no "-0".
+// Stricter than hiredis: a CR is always followed by LF, also behind a bulk string; only "$-1" and
+// "*-1" are null. Refused, since no Redis sends them: the streamed types of RESP3 ($?, *?, …).
 #include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "redis/reply.h"
@@ -19,16 +24,16 @@ namespace warren::redis {
 struct ParserLimits {
   std::size_t depth = 64;               // arrays in arrays
   std::size_t bulk_bytes = 512u << 20;  // Redis' own proto-max-bulk-len
-  std::size_t items = 16u << 20;        // elements of one aggregate
+  std::size_t items = 16u << 20;        // elements of one aggregate; a pair of a map counts as two
   std::size_t line_bytes = 64u << 10;   // a status, an error, a number, a length
 };
 
 // One element of the protocol: a scalar with its text, or the head of an aggregate.
 struct Token {
   Reply::Kind kind = Reply::Kind::null;
+  bool is_attribute = false;  // |n: that many elements about the reply, which are dropped
   std::int64_t number = 0;    // as in Reply; for an aggregate, how many elements follow
   std::string_view text;      // into the bytes that were given
-  bool is_attribute = false;  // |n: that many elements about the reply, which are dropped
 };
 
 struct TokenResult {
@@ -53,8 +58,9 @@ class Parser {
   // Goes on where the last call stopped: `bytes` starts with what was not consumed then.
   // complete: take() has the reply. broken: problem() says why, and this parser is finished.
   Progress parse(std::string_view bytes);
-  Reply take();
-  // After incomplete: how many bytes parse() needs to see before it can go on (a lower bound).
+  Reply take() { return std::move(done_); }
+  // After incomplete: how many bytes parse() needs to see before it can go on (a lower bound). It
+  // is what the peer claims: let the buffer grow with what arrives, up to this.
   std::size_t needed() const { return needed_; }
   const std::string& problem() const { return problem_; }
 
@@ -66,6 +72,9 @@ class Parser {
     std::int64_t missing;
     bool is_attribute;
   };
+
+  bool close_full();
+  Progress stop(const TokenResult& result, std::string_view rest, std::size_t consumed);
 
   ParserLimits limits_;
   std::vector<Open> open_;

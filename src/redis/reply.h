@@ -37,10 +37,14 @@ struct Reply {
   // RESP2 servers and scripts answer); null when there is none.
   const Reply* find(std::string_view key) const;
 
-  bool operator==(const Reply&) const = default;
+  bool operator==(const Reply&) const = default;  // a NaN equals a NaN: the bits are compared
 };
 
-// One line for logs and tests, as redis-cli would show it: (integer) 1, "a\r\nb", [1, nil].
+// One line for logs and tests, much as redis-cli would show it: (integer) 1, "a\r\nb", [1, nil],
+// {"a": 1}.
 std::string to_string(const Reply& reply);
+
+// Bytes from elsewhere, fit for a line of text: in quotes, what is not printable ASCII escaped.
+std::string quoted(std::string_view bytes);
 
 }  // namespace warren::redis

@@ -1,0 +1,3 @@
+#include "redis/command.h"
+
+#include <doctest/doctest.h>

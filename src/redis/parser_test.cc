@@ -1,0 +1,3 @@
+#include "redis/parser.h"
+
+#include <doctest/doctest.h>

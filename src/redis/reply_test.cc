@@ -1,0 +1,3 @@
+#include "redis/reply.h"
+
+#include <doctest/doctest.h>
