@@ -25,7 +25,7 @@ struct ParserLimits {
   std::size_t depth = 64;               // arrays in arrays
   std::size_t bulk_bytes = 512u << 20;  // Redis' own proto-max-bulk-len
   std::size_t items = 16u << 20;        // elements of one aggregate; a pair of a map counts as two
-  std::size_t line_bytes = 64u << 10;   // a status, an error, a number, a length
+  std::size_t line_bytes = 64u << 10;   // a status, an error; at least the 20 of a number
 };
 
 // One element of the protocol: a scalar with its text, or the head of an aggregate.
@@ -56,8 +56,11 @@ class Parser {
   };
 
   // Goes on where the last call stopped: `bytes` starts with what was not consumed then.
-  // complete: take() has the reply. broken: problem() says why, and this parser is finished.
-  Progress parse(std::string_view bytes);
+  // complete: the reply is in `into`, which is otherwise untouched. broken: problem() says why,
+  // and this parser is finished.
+  Progress parse(std::string_view bytes, Reply& into);
+  // The same with the reply left in the parser, where take() gets it: one move slower.
+  Progress parse(std::string_view bytes) { return parse(bytes, done_); }
   Reply take() { return std::move(done_); }
   // After incomplete: how many bytes parse() needs to see before it can go on (a lower bound). It
   // is what the peer claims: let the buffer grow with what arrives, up to this.
@@ -73,7 +76,7 @@ class Parser {
     bool is_attribute;
   };
 
-  bool close_full();
+  bool close_full(Reply& into);
   Progress stop(const TokenResult& result, std::string_view rest, std::size_t consumed);
 
   ParserLimits limits_;
