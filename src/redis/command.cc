@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
-#include <optional>
 
 #include "redis/reply.h"
 
@@ -20,25 +18,6 @@ constexpr std::array<std::uint16_t, 256> crc_table = [] {
   }
   return table;
 }();
-
-std::size_t digits_of(std::size_t number) {
-  std::size_t digits = 1;
-  for (; number >= 10; number /= 10) ++digits;
-  return digits;
-}
-
-// "$5\r\n" and the like.
-char* write_head(char* at, char type, std::size_t number) {
-  *at++ = type;
-  if (number < 10) {
-    *at++ = static_cast<char>('0' + number);
-  } else {
-    at = std::to_chars(at, at + 20, number).ptr;
-  }
-  *at++ = '\r';
-  *at++ = '\n';
-  return at;
-}
 
 // Steps through the words of an encoded command.
 class WordReader {
@@ -65,6 +44,7 @@ class WordReader {
 };
 
 enum class KeyAt : std::uint8_t {
+  first,  // SET key; also what is not known
   nowhere,
   second,              // OBJECT ENCODING key
   second_if_usage,     // MEMORY USAGE key
@@ -181,14 +161,22 @@ bool is_word(std::string_view word, std::string_view upper_case) {
   return std::ranges::equal(word, upper_case, {}, upper);
 }
 
-std::optional<KeyAt> special_key(std::string_view name) {
-  std::array<char, 16> buffer;
-  if (name.size() > buffer.size()) return {};
-  std::ranges::transform(name, buffer.begin(), upper);
-  std::string_view wanted(buffer.data(), name.size());
-  auto found = std::ranges::lower_bound(syntaxes, wanted, {}, &Syntax::name);
-  if (found == syntaxes.end() || found->name != wanted) return {};
-  return found->key;
+// Where the names with each initial start in `syntaxes`, so that GET and HSET are known at once.
+constexpr std::array<std::uint8_t, 27> first_with_initial = [] {
+  std::array<std::uint8_t, 27> first{};
+  for (int i = 0; i < 27; ++i) {
+    first[i] = std::ranges::count_if(syntaxes, [&](auto& it) { return it.name[0] < 'A' + i; });
+  }
+  return first;
+}();
+
+KeyAt key_place(std::string_view name) {
+  unsigned initial = name.empty() ? 26 : upper(name[0]) - 'A';
+  if (initial >= 26) return KeyAt::first;
+  for (int i = first_with_initial[initial]; i < first_with_initial[initial + 1]; ++i) {
+    if (is_word(name, syntaxes[i].name)) return syntaxes[i].key;
+  }
+  return KeyAt::first;
 }
 
 // A count that is neither "0" nor a number at all leaves the server to complain, anywhere.
@@ -206,8 +194,11 @@ int find_word(const Command& command, int from, std::string_view wanted) {
   return 0;
 }
 
-int special_index(const Command& command, KeyAt key) {
-  switch (key) {
+// May lie behind the last word.
+int key_index(const Command& command) {
+  switch (key_place(command.word(0))) {
+    case KeyAt::first:
+      return 1;
     case KeyAt::nowhere:
       return 0;
     case KeyAt::second:
@@ -246,34 +237,15 @@ int slot_of(std::string_view key) {
   return crc % slot_count;
 }
 
-Command::Command(std::span<const std::string> words) { write_all(words); }
-
-void Command::write(std::initializer_list<Word> words) { write_all(words); }
-
-// The size first, so that there is one allocation, of just that size.
-template <class Words>
-void Command::write_all(const Words& words) {
-  constexpr auto text = [](const auto& word) -> std::string_view {
-    if constexpr (requires { word.text; }) {
-      return word.text;
-    } else {
-      return word;
-    }
-  };
-  std::size_t bytes = 1 + digits_of(words.size()) + 2;
-  for (auto& word : words) bytes += 1 + digits_of(text(word).size()) + 2 + text(word).size() + 2;
-  bytes_.resize_and_overwrite(bytes, [&](char* at, std::size_t size) {
-    at = write_head(at, '*', words.size());
-    for (auto& word : words) {
-      std::string_view string = text(word);
-      at = write_head(at, '$', string.size());
-      at = std::copy(string.begin(), string.end(), at);
-      *at++ = '\r';
-      *at++ = '\n';
-    }
-    return size;
+Command::Command(std::span<const std::string> words) : size_(static_cast<int>(words.size())) {
+  Head head{'*', words.size()};
+  std::size_t bytes = head.size();
+  for (auto& word : words) bytes += Word(word).size();
+  bytes_.resize_and_overwrite(bytes, [&](char* at, std::size_t) {  // as in write()
+    at = head.write(at);
+    for (auto& word : words) at = Word(word).write(at);
+    return bytes;
   });
-  size_ = static_cast<int>(words.size());
 }
 
 std::string_view Command::word(int i) const {
@@ -283,10 +255,14 @@ std::string_view Command::word(int i) const {
   return reader.next();
 }
 
-int Command::key_index() const {
-  auto special = special_key(word(0));
-  int index = special ? special_index(*this, *special) : 1;
-  return index < size_ ? index : 0;
+std::string_view Command::key() const {
+  int index = key_index(*this);
+  return index > 0 ? word(index) : std::string_view();
+}
+
+bool Command::has_key() const {
+  int index = key_index(*this);
+  return index > 0 && index < size_;
 }
 
 std::string describe(const Command& command) {

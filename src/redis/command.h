@@ -2,11 +2,11 @@
 // A command as it goes over the wire, with the place of its key for routing.
 //
 //   Command("SET", key, value, "PX", 5000)
+#include <algorithm>
 #include <charconv>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
-#include <initializer_list>
 #include <span>
 #include <string>
 #include <string_view>
@@ -27,7 +27,7 @@ class Command {
   // Strings are sent as they are, byte for byte; integers in decimal.
   template <class... Args>
   explicit Command(std::string_view name, const Args&... args) {
-    write({Word(name), Word(args)...});
+    write(Word(name), Word(args)...);
   }
   // For a number of arguments known at run time; words[0] is the name.
   explicit Command(std::span<const std::string> words);
@@ -40,26 +40,70 @@ class Command {
   // SPUBLISH and SSUBSCRIBE. Some commands have none (PING, PUBLISH, EVAL with 0 keys); for those
   // whose key is not their first argument (EVAL, XREAD, OBJECT, …) it is found by their syntax.
   // An unknown command is taken to have its key first.
-  bool has_key() const { return key_index() > 0; }
-  std::string_view key() const { return has_key() ? word(key_index()) : std::string_view(); }
+  bool has_key() const;
+  std::string_view key() const;  // empty when there is none
 
  private:
-  // One argument and, if it is a number, its digits. Points into itself, so it stays where it is.
-  struct Word {
-    explicit Word(std::string_view string) : text(string) {}
-    template <DecimalArgument T>
-    explicit Word(T number)
-        : text(digits, std::to_chars(digits, digits + sizeof(digits), number).ptr) {}
-    Word(const Word&) = delete;
+  // "$5\r\n" and the like.
+  struct Head {
+    char type;
+    std::size_t number;
 
-    char digits[20];  // not initialised: most words are strings
-    std::string_view text;
+    std::size_t size() const {
+      std::size_t size = number < 10 ? 4 : 5;
+      for (std::size_t rest = number; rest >= 100; rest /= 10) ++size;
+      return size;
+    }
+    char* write(char* at) const {
+      *at++ = type;
+      if (number < 100) {  // nearly always
+        if (number >= 10) *at++ = static_cast<char>('0' + number / 10);
+        *at++ = static_cast<char>('0' + number % 10);
+      } else {
+        at = std::to_chars(at, at + 20, number).ptr;
+      }
+      *at++ = '\r';
+      *at++ = '\n';
+      return at;
+    }
   };
 
-  void write(std::initializer_list<Word> words);
-  template <class Words>
-  void write_all(const Words& words);
-  int key_index() const;  // 0 when there is none
+  // One argument; if it is a number, with its digits, to which `text` points.
+  class Word {
+   public:
+    explicit Word(std::string_view string) : text_(string) {}
+    template <DecimalArgument T>
+    explicit Word(T number)
+        : text_(digits_, std::to_chars(digits_, digits_ + sizeof(digits_), number).ptr) {}
+    Word(const Word&) = delete;
+
+    std::size_t size() const { return Head{'$', text_.size()}.size() + text_.size() + 2; }
+    [[gnu::always_inline]] char* write(char* at) const {
+      at = Head{'$', text_.size()}.write(at);
+      at = std::copy(text_.begin(), text_.end(), at);
+      *at++ = '\r';
+      *at++ = '\n';
+      return at;
+    }
+
+   private:
+    char digits_[20];  // not initialised: most words are strings
+    std::string_view text_;
+  };
+
+  // The size first, so that there is one allocation, of just that size. Inlined, so that the
+  // compiler can write the parts that never change.
+  template <class... Words>
+  void write(const Words&... words) {
+    size_ = sizeof...(words);
+    Head head{'*', sizeof...(words)};
+    std::size_t bytes = head.size() + (words.size() + ...);
+    bytes_.resize_and_overwrite(bytes, [&](char* at, std::size_t) {  // g++ 12 passes the capacity
+      at = head.write(at);
+      ((at = words.write(at)), ...);
+      return bytes;
+    });
+  }
 
   std::string bytes_;
   int size_ = 0;
