@@ -8,10 +8,12 @@
 //
 // Every setting is declared once, with its help text and its check. A value that fails its check
 // stops the program at start, naming where it came from (file and line included) and what would be
-// right. Secrets are masked wherever a value is shown, and cannot be given as flags.
+// right. Secrets, and passwords within URLs, are masked wherever a value is shown, and cannot be
+// given as flags: every user of the machine can read those.
+#include <chrono>
 #include <functional>
 #include <map>
-#include <span>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -22,54 +24,60 @@ namespace warren {
 
 struct Setting {
   std::string name;         // "redis.url": table and key of the file; the flag is --redis-url
-  std::string environment;  // "REDIS_URL"; the flag and the file work without one
+  std::string environment;  // "REDIS_URL"; empty: flag and file only
   std::string fallback;     // the default; empty means "not set"
   std::string help;
   bool secret = false;
-  // Errc::invalid with what would be right; not called for an empty fallback.
+  // Errc::invalid with what would be right ("use a whole number"); not called for an empty
+  // fallback. A text that repeats a secret is not shown.
   std::function<Result<>(std::string_view value)> check = nullptr;
 };
 
 // Ready-made checks.
 std::function<Result<>(std::string_view)> one_of(std::vector<std::string> words);
 std::function<Result<>(std::string_view)> whole_number(long long least, long long most);
-std::function<Result<>(std::string_view)> duration();  // 250ms, 5s, 2m, 1h
-Result<std::chrono::milliseconds> parse_duration(std::string_view text);
+std::function<Result<>(std::string_view)> duration();
+Result<std::chrono::milliseconds> parse_duration(std::string_view text);  // 250ms, 5s, 2m, 1h
 
 struct ConfigSources {
   std::map<std::string, std::string> flags;        // by setting name, without the dashes
-  std::map<std::string, std::string> environment;  // the process' own, or a test's
+  std::map<std::string, std::string> environment;  // an empty value counts as not set
   std::string file;                                // empty: none. Must exist when it is given
 };
+
+// The process' own, for ConfigSources.
+std::map<std::string, std::string> process_environment();
 
 class Config {
  public:
   // Errc::invalid for a bad value, an unknown key in the file (with the nearest known one), a flag
-  // that is a secret, or both X and X_FILE set.
+  // that is a secret, both X and X_FILE set, or a file that cannot be read. A list in the file is
+  // the same as its members joined by commas. Of X_FILE one newline at the end is not part of the
+  // value.
   static Result<Config> load(std::vector<Setting> settings, const ConfigSources& sources);
 
   struct Value {
     const Setting* setting;
     std::string value;
-    std::string
-        origin;   // "flag --redis-url", "environment REDIS_URL", "file warren.toml:3", "default"
+    // "flag --redis-url", "environment REDIS_URL", "file warren.toml:3", "default"
+    std::string origin;
     bool is_set;  // somewhere other than the default
   };
 
-  // The name must have been declared.
+  // The name must have been declared, and for number and time with the check that makes it one.
   const Value& at(std::string_view name) const;
   const std::string& text(std::string_view name) const { return at(name).value; }
   long long number(std::string_view name) const;
   std::chrono::milliseconds time(std::string_view name) const;
-  bool flag(std::string_view name) const;  // "true"
+  bool flag(std::string_view name) const { return text(name) == "true"; }
   const std::vector<Value>& values() const { return values_; }
 
-  // What a person may see: ******** for a secret that is set.
+  // What a person may see: ******** for a secret that is set, redis://user:********@host.
   static std::string shown(const Value& value);
 
  private:
+  std::vector<std::unique_ptr<Setting>> settings_;  // values_ point at these
   std::vector<Value> values_;
-  std::vector<std::unique_ptr<Setting>> settings_;
 };
 
 }  // namespace warren

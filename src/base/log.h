@@ -6,10 +6,13 @@
 //   2026-01-31T23:59:59.123Z warn lease.lost name=indexer token=41 late_ms=210
 //   {"time":"2026-01-31T23:59:59.123Z","level":"warn","event":"lease.lost","name":"indexer",…}
 //
-// The module is what stands before the first dot of the event; levels can be set per module.
+// The module is what stands before the first dot of the event; levels can be set per module. Any
+// thread may log. An event is one line whatever is in its facts: what could end a line, move a
+// cursor or break the encoding is escaped or replaced.
 #include <fmt/format.h>
 
 #include <array>
+#include <cmath>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -26,22 +29,23 @@ enum class Format { logfmt, json };
 
 struct Options {
   Format format = Format::logfmt;
-  // "info" or "info,redis=debug,lease=warn": one default, then exceptions by module.
+  // "info" or "info,redis=debug,lease=warn": one default, and exceptions by module.
   std::string levels = "info";
-  bool colour = false;
-  std::string file;  // empty: standard error
+  bool colour = false;  // of the level, in logfmt
+  std::string file;     // appended to; empty: standard error
 };
 
-// Before the first event, from main. Errc::invalid names the word that is wrong. Until then events
-// of level info and above go to standard error as logfmt.
+// Before the first event, from main. Errc::invalid names the word that is wrong, or the file that
+// cannot be opened. Until then events of level info and above go to standard error as logfmt.
 Result<> configure(const Options& options);
 
+// Takes no lock and allocates nothing.
 bool enabled(Level level, std::string_view event);
 
 struct Field {
   std::string_view key;
   std::string value;
-  bool quoted;  // a string; numbers and booleans stand bare in JSON
+  bool quoted;  // in JSON a string, not a number or a boolean
 };
 
 void write(Level level, std::string_view event, std::span<const Field> fields);
@@ -50,8 +54,10 @@ template <class T>
 Field field(std::string_view key, const T& value) {
   if constexpr (std::is_same_v<T, bool>)
     return {key, value ? "true" : "false", false};
+  else if constexpr (std::is_floating_point_v<T>)
+    return {key, fmt::format("{}", value), !std::isfinite(value)};  // JSON has no infinity
   else
-    return {key, fmt::format("{}", value), !std::is_arithmetic_v<T>};
+    return {key, fmt::format("{}", value), !std::is_integral_v<T> || std::is_same_v<T, char>};
 }
 
 template <class... Facts>

@@ -1,0 +1,100 @@
+#pragma once
+// Numbers for Prometheus. `main` owns one Metrics and passes it down.
+//
+//   auto renewals = metrics.counter("warren_lease_renewals_total", "Renewals by outcome.",
+//                                   {{"outcome", "lost"}});
+//   renewals.add();
+//
+// Handles are small and copied freely; they are valid for as long as the Metrics they came from,
+// and any thread may use them. A path too hot for an atomic keeps a plain integer and copies it
+// when somebody looks:
+//
+//   collecting_ = metrics.on_collect([this, sent = metrics.counter(…)]() mutable {
+//     sent.raise_to(commands_sent_);
+//   });
+#include <cstdint>
+#include <functional>
+#include <initializer_list>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace prometheus {
+class Counter;
+class Gauge;
+class Histogram;
+}  // namespace prometheus
+
+namespace warren {
+
+class Counter {
+ public:
+  void add(double amount = 1);  // never negative
+  // Copies a running total that is kept elsewhere; a smaller one changes nothing.
+  void raise_to(double total);
+  double value() const;
+
+ private:
+  friend class Metrics;
+  explicit Counter(prometheus::Counter& counter) : counter_(&counter) {}
+  prometheus::Counter* counter_;
+};
+
+class Gauge {
+ public:
+  void set(double value);
+  void add(double amount);  // may be negative
+  double value() const;
+
+ private:
+  friend class Metrics;
+  explicit Gauge(prometheus::Gauge& gauge) : gauge_(&gauge) {}
+  prometheus::Gauge* gauge_;
+};
+
+class Histogram {
+ public:
+  void observe(double value);
+  // Adds what was counted elsewhere: one count per bucket, one more for what is above the last
+  // bound, and the sum of the values.
+  void add(std::span<const std::uint64_t> counts, double sum);
+
+ private:
+  friend class Metrics;
+  Histogram(prometheus::Histogram& histogram, std::size_t buckets)
+      : histogram_(&histogram), buckets_(buckets) {}
+  prometheus::Histogram* histogram_;
+  std::size_t buckets_;
+};
+
+class Metrics {
+ public:
+  using Labels = std::map<std::string, std::string>;
+
+  Metrics();
+  ~Metrics();
+
+  // The same name and labels give the same metric. Names are those Prometheus allows, one name has
+  // one type, and a histogram one list of ascending bounds: anything else is our mistake. Whether
+  // counters end in _total is for the reader of the diff, since documents promise some that do not.
+  Counter counter(const std::string& name, const std::string& help, const Labels& labels = {});
+  Gauge gauge(const std::string& name, const std::string& help, const Labels& labels = {});
+  Histogram histogram(const std::string& name, const std::string& help,
+                      const std::vector<double>& bounds, const Labels& labels = {});
+
+  // Runs before each exposition, on its thread, for as long as the caller keeps what is returned.
+  // The caller is its only owner; we look whether it is still there.
+  [[nodiscard]] std::shared_ptr<void> on_collect(std::function<void()> collect);
+
+  // Content-Type: text/plain; version=0.0.4
+  std::string exposition();
+
+ private:
+  struct Registry;
+  std::unique_ptr<Registry> registry_;
+  std::vector<std::weak_ptr<std::function<void()>>> collect_;
+};
+
+}  // namespace warren
