@@ -1,9 +1,15 @@
-# warren_module(NAME SOURCES … [SCRIPTS …] [DEPENDS …] [TESTS …] [TEST_DEPENDS …] [TIMEOUT s])
+# What the lint needs built before it reads the code, and the test programs that run under TSan too.
+add_custom_target(generated)
+add_custom_target(threads_tests)
+
+# warren_module(NAME SOURCES … [SCRIPTS …] [DEPENDS …]
+#               [TESTS …] [TEST_DEPENDS …] [TIMEOUT s] [LABELS …])
 #
 # One folder of src/ is one module: a library warren::NAME, its Lua scripts embedded as
-# `warren::scripts::<file name>` in "NAME/scripts.h", and one test program NAME_test.
+# `warren::scripts::<file name>` in "NAME/scripts.h", and one test program NAME_test. LABELS threads
+# has the test program run under TSan as well.
 function(warren_module name)
-  cmake_parse_arguments(M "" "TIMEOUT" "SOURCES;SCRIPTS;DEPENDS;TESTS;TEST_DEPENDS" ${ARGN})
+  cmake_parse_arguments(M "" "TIMEOUT" "SOURCES;SCRIPTS;DEPENDS;TESTS;TEST_DEPENDS;LABELS" ${ARGN})
   add_library(warren_${name} STATIC ${M_SOURCES})
   add_library(warren::${name} ALIAS warren_${name})
   target_link_libraries(warren_${name} PUBLIC warren_flags ${M_DEPENDS})
@@ -14,13 +20,14 @@ function(warren_module name)
     warren_embed_scripts(${name} ${M_SCRIPTS})
   endif()
   if(M_TESTS)
-    warren_test(${name}_test SOURCES ${M_TESTS} DEPENDS warren::${name} ${M_TEST_DEPENDS} TIMEOUT ${M_TIMEOUT})
+    warren_test(${name}_test SOURCES ${M_TESTS} DEPENDS warren::${name} ${M_TEST_DEPENDS}
+                TIMEOUT ${M_TIMEOUT} LABELS ${M_LABELS})
   endif()
 endfunction()
 
-# One doctest program, run by ctest as one test.
+# One doctest program, run by ctest as one test; TIMEOUT and LABELS as above.
 function(warren_test name)
-  cmake_parse_arguments(T "" "TIMEOUT" "SOURCES;DEPENDS" ${ARGN})
+  cmake_parse_arguments(T "" "TIMEOUT" "SOURCES;DEPENDS;LABELS" ${ARGN})
   add_executable(${name} ${T_SOURCES} ${CMAKE_SOURCE_DIR}/src/testkit/main.cc)
   target_link_libraries(${name} PRIVATE warren_flags ${T_DEPENDS})
   target_precompile_headers(${name} REUSE_FROM warren_base)
@@ -28,7 +35,10 @@ function(warren_test name)
   if(NOT T_TIMEOUT)
     set(T_TIMEOUT 120)
   endif()
-  set_tests_properties(${name} PROPERTIES TIMEOUT ${T_TIMEOUT})
+  set_tests_properties(${name} PROPERTIES TIMEOUT ${T_TIMEOUT} LABELS "${T_LABELS}")
+  if("threads" IN_LIST T_LABELS)
+    add_dependencies(threads_tests ${name})
+  endif()
 endfunction()
 
 function(warren_embed_scripts name)
@@ -36,8 +46,11 @@ function(warren_embed_scripts name)
   list(TRANSFORM ARGN PREPEND ${CMAKE_CURRENT_SOURCE_DIR}/ OUTPUT_VARIABLE files)
   add_custom_command(
     OUTPUT ${header}
-    COMMAND ${CMAKE_COMMAND} -DOUTPUT=${header} "-DFILES=${files}" -P ${CMAKE_SOURCE_DIR}/cmake/EmbedScripts.cmake
+    COMMAND ${CMAKE_COMMAND} -DOUTPUT=${header} "-DFILES=${files}"
+            -P ${CMAKE_SOURCE_DIR}/cmake/EmbedScripts.cmake
     DEPENDS ${files} ${CMAKE_SOURCE_DIR}/cmake/EmbedScripts.cmake
     VERBATIM)
   target_sources(warren_${name} PRIVATE ${header})
+  add_custom_target(${name}_scripts DEPENDS ${header})
+  add_dependencies(generated ${name}_scripts)
 endfunction()

@@ -1,6 +1,7 @@
 #include "base/task.h"
 
 #include <boost/asio/bind_cancellation_slot.hpp>
+#include <boost/asio/redirect_error.hpp>
 #include <boost/system/system_error.hpp>
 
 #include "base/log.h"

@@ -1,0 +1,37 @@
+# The front door; CMakePresets.json says what each build is. `make` alone lists the targets.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+.PHONY: help up build test bench lint fmt clean setup
+BIN := build/release/bin
+
+help: ## this list
+	@sed -nE 's/^([a-z]+):.*## (.*)/  make \1\t\2/p' Makefile | expand -t 16
+
+up: build ## install what is missing, build, and check this machine with `warren doctor`
+	@scripts/up
+
+build: setup ## the release build: build/release/bin/warren
+	cmake --preset release
+	cmake --build --preset release
+
+test: setup ## every test: release, then ASan and UBSan, then TSan for what has threads
+	@scripts/test
+
+bench: build ## the benchmarks, or one with PART=redis; also to build/bench/<part>.jsonl
+	@mkdir -p build/bench
+	@for program in $(BIN)/bench_$(or $(PART),*); do \
+	  part=$${program##*/bench_}; $$program | tee build/bench/$$part.jsonl; done
+
+lint: setup ## clang-format on all; clang-tidy on what changed since the last release, or LINT=all
+	@scripts/lint
+
+fmt: ## lay out every C++ file as clang-format wants it
+	git ls-files '*.cc' '*.h' | xargs clang-format-19 -i
+
+clean: ## remove build/
+	rm -rf build
+
+setup:
+	@scripts/setup
