@@ -50,6 +50,17 @@ awaitable<void> sleep_until(Clock::time_point time) {
 
 awaitable<void> sleep_for(Clock::duration duration) { return sleep_until(Clock::now() + duration); }
 
+awaitable<void> until_cancelled(awaitable<void> work) {
+  std::exception_ptr thrown;
+  try {
+    co_await std::move(work);
+  } catch (...) {
+    thrown = std::current_exception();
+  }
+  auto state = co_await asio::this_coro::cancellation_state;
+  if (thrown && state.cancelled() == asio::cancellation_type::none) std::rethrow_exception(thrown);
+}
+
 awaitable<void> Event::wait(Clock::time_point deadline) {
   if (deadline == Clock::time_point::max()) {
     co_await wait_quietly(timer_);
@@ -101,9 +112,10 @@ void TaskGroup::stop() {
 }
 
 awaitable<void> TaskGroup::join() {
+  bool throws = co_await asio::this_coro::throw_if_cancelled();
   co_await asio::this_coro::throw_if_cancelled(false);
-  co_await asio::this_coro::reset_cancellation_state(asio::disable_cancellation());
   while (!tasks_.empty()) co_await empty_.wait();
+  co_await asio::this_coro::throw_if_cancelled(throws);
 }
 
 }  // namespace warren

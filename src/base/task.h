@@ -86,6 +86,10 @@ Async<T> with_deadline(Clock::time_point deadline, Async<T> work) {
   co_return fail(Errc::timeout, "the deadline passed");
 }
 
+// For work that ends only by cancellation: waits for it and swallows the exception with which Asio
+// tells a coroutine that it was cancelled, so that the caller can clean up.
+awaitable<void> until_cancelled(awaitable<void> work);
+
 // Runs a long computation on the pool and comes back to the caller's thread with its result. What
 // the computation needs moves in; it shares nothing with the caller while it runs.
 template <class Function, class... Args>

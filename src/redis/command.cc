@@ -248,6 +248,13 @@ Command::Command(std::span<const std::string> words) : size_(static_cast<int>(wo
   });
 }
 
+Command Command::transaction(std::span<const Command> commands) {
+  Command all("MULTI");
+  for (const auto& command : commands) all.bytes_ += command.bytes_;
+  all.bytes_ += Command("EXEC").bytes_;
+  return all;
+}
+
 std::string_view Command::word(int i) const {
   if (i < 0 || i >= size_) return {};
   WordReader reader(bytes_);

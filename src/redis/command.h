@@ -31,6 +31,8 @@ class Command {
   }
   // For a number of arguments known at run time; words[0] is the name.
   explicit Command(std::span<const std::string> words);
+  // MULTI, the commands, EXEC: sent as one, answered by two more replies than there are commands.
+  static Command transaction(std::span<const Command> commands);
 
   std::string_view bytes() const { return bytes_; }
   int size() const { return size_; }  // words, the name included

@@ -1,0 +1,43 @@
+#include "redis/call.h"
+
+#include "redis/pipeline.h"
+
+namespace warren::redis {
+
+void Call::leave() {
+  if (list_) list_->remove(*this);
+  if (pipeline_) pipeline_->forget(*this);
+}
+
+void CallList::insert_before(Call* next, Call& call) {
+  ensure(!call.is_pending(), "a call waits in one place");
+  call.list_ = this;
+  call.after_ = next;
+  call.before_ = next ? next->before_ : back_;
+  (call.before_ ? call.before_->after_ : front_) = &call;
+  (next ? next->before_ : back_) = &call;
+  ++size_;
+  bytes_ += call.command_.bytes().size();
+}
+
+void CallList::put_before(CallList& other) {
+  Call* const old_front = front_;
+  while (Call* call = other.pop_front()) insert_before(old_front, *call);
+}
+
+Call* CallList::pop_front() {
+  Call* call = front_;
+  if (call) remove(*call);
+  return call;
+}
+
+void CallList::remove(Call& call) {
+  (call.before_ ? call.before_->after_ : front_) = call.after_;
+  (call.after_ ? call.after_->before_ : back_) = call.before_;
+  call.list_ = nullptr;
+  call.before_ = call.after_ = nullptr;
+  --size_;
+  bytes_ -= call.command_.bytes().size();
+}
+
+}  // namespace warren::redis

@@ -1,0 +1,118 @@
+#pragma once
+// The Redis client: one shared connection per server, any number of callers.
+//
+//   auto client = Client::create(executor, settings);
+//   auto reply = co_await client->command(Command("GET", "greeting"));
+//   if (!reply) …                      // see Errc: what happened, and what is known about it
+//   co_await client->close();          // ~Client ensures that this was done
+//
+// Single server, Sentinel and Cluster look the same from here. Commands of one caller are answered
+// in order; commands sent to the same server at the same time run in the order of submission,
+// except for those that had to be tried again (another server, a server still loading).
+//
+// A client belongs to one thread: the one that runs its executor.
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/task.h"
+#include "redis/conversation.h"
+#include "redis/durable.h"
+#include "redis/operation.h"
+#include "redis/pipeline.h"
+#include "redis/script.h"
+#include "redis/settings.h"
+
+namespace warren::redis {
+
+class Router;
+
+// What is known about the servers behind a client.
+struct Topology {
+  struct Node {
+    Address address;
+    bool is_primary = true;
+    bool is_connected = false;
+    std::string problem;  // why it is not connected, if that is known
+  };
+  Mode mode = Mode::single;
+  // Of the manager of the topology: Sentinel's or the cluster's configuration epoch. Grows with
+  // every failover; 0 where nobody manages the server.
+  std::uint64_t epoch = 0;
+  std::vector<Node> nodes;
+};
+
+class Client final : public Submitter {
+ public:
+  // Starts to connect and returns; calls wait for the connection. Errc::invalid: certificates.
+  static Result<std::unique_ptr<Client>> create(asio::any_io_executor executor, Settings settings);
+  ~Client();
+  Client(const Client&) = delete;
+  Client& operator=(const Client&) = delete;
+
+  // Errors: see Errc. An error reply is `refused` (or `denied`) with the server's own words.
+  CommandOperation command(Command command, CallOptions options = {}) {
+    return CommandOperation(*this, std::move(command), options);
+  }
+  // Not atomic, and in a cluster not even sent to one server: a way to wait for many at once.
+  BatchOperation batch(std::vector<Command> commands, CallOptions options = {}) {
+    return BatchOperation(*this, std::move(commands), options);
+  }
+  // MULTI … EXEC in one write; the result is EXEC's array. All keys are in one slot.
+  Async<Reply> transaction(std::vector<Command> commands, CallOptions options = {});
+  // A script by its hash, or by its source where the server does not have it.
+  Async<Reply> run(const Script& script, std::vector<std::string> keys,
+                   std::vector<std::string> args, CallOptions options = {});
+  // As command, but an awaitable that can be combined with && and ||.
+  Async<Reply> ask(Command command, CallOptions options = {});
+
+  // A write, and the number of replicas that have it: waits for `replicas` of them until the
+  // deadline. Concurrent durable writes share one WAIT, on a connection of their own.
+  Async<Durable> durable(Command command, int replicas, CallOptions options = {});
+  // A command that makes the server wait (BLPOP, XREAD BLOCK): on a connection of its own, which
+  // is closed when the caller leaves early. Give it a deadline beyond the command's own.
+  Async<Reply> blocking(Command command, CallOptions options = {});
+  // A connection to itself, for what needs one: to the primary that owns the slot, or to any.
+  Async<std::unique_ptr<Conversation>> dial(int slot, Clock::time_point deadline);
+  // To a certain server, whatever its role.
+  Async<std::unique_ptr<Conversation>> dial(Address address, Clock::time_point deadline);
+
+  // A server said, on a connection of one's own, that it is no longer the right one.
+  void on_moved(const Error& error);
+
+  // Waits until a server is connected: no error when one is. Otherwise why not.
+  Async<> ready(Clock::time_point deadline);
+  Topology topology() const;
+  const Settings& settings() const { return dialer_.settings(); }
+
+  // Ends all connections; calls that are still waiting get Errc::cancelled.
+  awaitable<void> close();
+
+  void submit(Call& call) override;
+  asio::any_io_executor executor() const override { return executor_; }
+
+  struct Counters {
+    PipelineCounters calls;
+    std::uint64_t connects = 0, connect_failures = 0;
+    std::size_t pending = 0;
+    Clock::duration round_trip{};
+  };
+  Counters counters() const;
+
+ private:
+  Client(asio::any_io_executor executor, Dialer dialer);
+
+  DurableLane& durable_lane(const Address& server);
+
+  asio::any_io_executor executor_;
+  Dialer dialer_;
+  TaskGroup tasks_;
+  std::unique_ptr<Router> router_;
+  // By server; where there is one primary, whoever that is, under the empty address.
+  std::map<Address, std::unique_ptr<DurableLane>> durable_lanes_;
+  std::map<Address, std::vector<std::unique_ptr<Conversation>>> idle_;  // for blocking commands
+  std::size_t blocking_calls_ = 0;
+};
+
+}  // namespace warren::redis

@@ -1,0 +1,96 @@
+#pragma once
+// Which server a call goes to. One implementation per kind of topology.
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "base/task.h"
+#include "redis/client.h"
+#include "redis/link.h"
+
+namespace warren::redis {
+
+class Router {
+ public:
+  virtual ~Router() = default;
+  virtual void submit(Call& call) = 0;
+  // A connection of one's own to the owner of a slot (CallOptions::any_node: to any server).
+  virtual Async<std::unique_ptr<Conversation>> dial(int slot, Clock::time_point deadline) = 0;
+  // The server that owns a slot now; the empty address where there is one primary, or no map yet.
+  virtual Address owner(int) const { return {}; }
+  // A server said, outside of a link, that it is no longer the right one for this.
+  virtual void on_moved(const Error& error) = 0;
+  // No value when a server is connected.
+  virtual std::optional<Error> problem() const = 0;
+  virtual Topology topology() const = 0;
+  virtual void count(Client::Counters& counters) const = 0;
+};
+
+// What a refusal means for the call. None of these commands ran.
+enum class Refusal {
+  final,        // the caller's business
+  later,        // the same server will take it soon: LOADING, BUSY, NOREPLICAS, …
+  not_primary,  // READONLY, MASTERDOWN: it is a replica now
+  moved,        // MOVED slot address
+  ask,          // ASK slot address
+};
+Refusal classify(std::string_view error);
+
+// Calls that were refused for now, and are submitted again a little later.
+class Parking {
+ public:
+  Parking(asio::any_io_executor executor, Router& router) : router_(router), arrived_(executor) {}
+  // Comes back through submit(), or ends with the reason when its deadline comes first.
+  void park(Call& call, Error why);
+  // Works until it is cancelled; then completes every call with Errc::cancelled.
+  awaitable<void> run();
+  std::size_t size() const { return calls_.size(); }
+
+ private:
+  void submit_again();
+  Router& router_;
+  CallList calls_;
+  Error why_{Errc::unavailable, ""};
+  Event arrived_;
+};
+
+// One primary: a single server, or the one that the sentinels name.
+class PrimaryRouter : public Router, LinkOwner {
+ public:
+  PrimaryRouter(asio::any_io_executor executor, const Settings& settings, Connector& connector,
+                TaskGroup& tasks);
+
+  void submit(Call& call) override;
+  Async<std::unique_ptr<Conversation>> dial(int slot, Clock::time_point deadline) override;
+  void on_moved(const Error& error) override;
+  std::optional<Error> problem() const override;
+  Topology topology() const override;
+  void count(Client::Counters& counters) const override;
+
+ protected:
+  // The connections go to a server that is no longer the primary.
+  void reconnect(const std::string& why);
+  bool is_connected_to(const Address& address) const;
+
+ private:
+  void on_refused(Link& link, Call& call, Reply error) override;
+
+  const Settings& settings_;
+  Connector& connector_;
+  TaskGroup& tasks_;
+  Parking parking_;
+  Link data_;
+  Link renewal_;
+  bool renewal_runs_ = false;
+};
+
+std::unique_ptr<Router> make_single_router(asio::any_io_executor executor, const Dialer& dialer,
+                                           TaskGroup& tasks);
+std::unique_ptr<Router> make_sentinel_router(asio::any_io_executor executor, const Dialer& dialer,
+                                             TaskGroup& tasks);
+std::unique_ptr<Router> make_cluster_router(asio::any_io_executor executor, const Dialer& dialer,
+                                            TaskGroup& tasks);
+
+void count_link(const Link& link, Client::Counters& counters);
+
+}  // namespace warren::redis

@@ -1,0 +1,31 @@
+#pragma once
+// A Lua script that runs on the server, called by its hash.
+//
+// Scripts are .lua files beside their module, embedded by the build: see warren_module(SCRIPTS …).
+// The server's cache forgets them at a restart and need not have them after a failover, so a call
+// by hash that fails with NOSCRIPT is repeated with the source.
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "redis/command.h"
+
+namespace warren::redis {
+
+class Script {
+ public:
+  Script(std::string name, std::string source);
+
+  Command by_hash(std::span<const std::string> keys, std::span<const std::string> args) const;
+  Command by_source(std::span<const std::string> keys, std::span<const std::string> args) const;
+
+  const std::string& name() const { return name_; }
+  const std::string& hash() const { return hash_; }  // SHA-1, 40 lower-case hex digits
+
+ private:
+  std::string name_;
+  std::string source_;
+  std::string hash_;
+};
+
+}  // namespace warren::redis

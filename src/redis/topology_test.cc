@@ -1,0 +1,134 @@
+#include <doctest/doctest.h>
+
+#include "redis/cluster.h"
+#include "redis/parser.h"
+#include "redis/router.h"
+#include "redis/sentinel.h"
+
+using namespace warren;
+using namespace warren::redis;
+
+namespace {
+
+const Address a{"10.0.0.1", 6379, ""}, b{"10.0.0.2", 6379, ""}, c{"10.0.0.3", 6379, ""};
+
+Reply reply_of(std::string_view bytes) {
+  Parser parser;
+  REQUIRE(parser.parse(bytes).status == Parser::Status::complete);
+  return parser.take();
+}
+
+}  // namespace
+
+TEST_CASE("the newest configuration names the primary, whoever tells it") {
+  SentinelView view(3);
+  CHECK(view.on_report(0, {a, 1, {b, c}}));
+  CHECK(!view.has_majority());
+  CHECK(view.on_report(1, {b, 2, {a, c}}));
+  CHECK(view.has_majority());
+  CHECK(view.primary() == b);
+  CHECK(!view.on_report(2, {a, 1, {b, c}}));  // a sentinel that was away
+  CHECK(view.primary() == b);
+  CHECK(view.epoch() == 2);
+}
+
+TEST_CASE("a promoted replica is believed before any sentinel names it") {
+  SentinelView view(1);
+  view.on_report(0, {a, 1, {b, c}});
+  CHECK(view.accepts(b));
+  view.on_promoted(b);
+  CHECK(view.primary() == b);
+}
+
+TEST_CASE("a primary that was replaced and wakes up is not believed, until it is named again") {
+  SentinelView view(1);
+  view.on_report(0, {a, 1, {b, c}});
+  view.on_promoted(b);
+  CHECK(!view.accepts(a));
+  view.on_report(0, {a, 1, {b, c}});  // the sentinel has not noticed yet
+  CHECK(!view.accepts(a));
+  CHECK(view.primary() == b);
+  view.on_report(0, {b, 2, {a, c}});
+  CHECK(view.accepts(a));  // as a replica, which may be promoted later
+  view.on_report(0, {a, 3, {b, c}});
+  CHECK(view.primary() == a);
+}
+
+TEST_CASE("a server that nobody knows is not the primary, whatever it says") {
+  SentinelView view(1);
+  view.on_report(0, {a, 1, {b}});
+  CHECK(!view.accepts(c));
+}
+
+TEST_CASE("replicas are collected from all sentinels of the same configuration") {
+  SentinelView view(2);
+  view.on_report(0, {a, 1, {b}});
+  CHECK(view.on_report(1, {a, 1, {c}}));
+  CHECK(view.candidates() == std::vector<Address>{a, b, c});
+}
+
+TEST_CASE("a slot map is read from CLUSTER SLOTS; an empty host is that of the server asked") {
+  auto slots = reply_of(
+      "*2\r\n"
+      "*4\r\n:0\r\n:8191\r\n*3\r\n$8\r\n10.0.0.1\r\n:6379\r\n$2\r\nid\r\n"
+      "*3\r\n$8\r\n10.0.0.3\r\n:6379\r\n$3\r\nid3\r\n"
+      "*3\r\n:8192\r\n:16383\r\n*3\r\n$0\r\n\r\n:6379\r\n$3\r\nid2\r\n");
+  auto map = SlotMap::parse(slots, b);
+  REQUIRE(map);
+  REQUIRE(map->owner(0));
+  CHECK(*map->owner(8191) == a);
+  CHECK(*map->owner(8192) == b);
+  CHECK(*map->owner(16383) == b);
+  CHECK(map->replicas() == std::vector<Address>{c});
+}
+
+TEST_CASE("MOVED mends one slot of the map and no other") {
+  SlotMap map;
+  CHECK(map.owner(5) == nullptr);
+  map.patch(5, a);
+  CHECK(*map.owner(5) == a);
+  CHECK(map.owner(4) == nullptr);
+  map.patch(5, b);
+  CHECK(*map.owner(5) == b);
+}
+
+TEST_CASE("a slot map that makes no sense is refused") {
+  for (const char* bytes : {"*1\r\n*2\r\n:0\r\n:1\r\n", "*1\r\n:3\r\n",
+                            "*1\r\n*3\r\n:0\r\n:99999\r\n*2\r\n$1\r\na\r\n:1\r\n",
+                            "*1\r\n*3\r\n:9\r\n:1\r\n*2\r\n$1\r\na\r\n:1\r\n",
+                            "*1\r\n*3\r\n:-5\r\n:1\r\n*2\r\n$1\r\na\r\n:1\r\n",
+                            "*1\r\n*3\r\n:0\r\n:1\r\n*2\r\n$1\r\na\r\n:70000\r\n"}) {
+    CAPTURE(bytes);
+    CHECK(!SlotMap::parse(reply_of(bytes), a));
+  }
+}
+
+TEST_CASE("a redirection says where to go; an empty host is that of the server that said it") {
+  auto moved = parse_redirection("MOVED 3999 10.0.0.2:6379", a);
+  REQUIRE(moved);
+  CHECK(moved->slot == 3999);
+  CHECK(moved->address == b);
+  auto here = parse_redirection("ASK 1 :7000", a);
+  REQUIRE(here);
+  CHECK(here->address == Address{"10.0.0.1", 7000, ""});
+  auto v6 = parse_redirection("MOVED 1 ::1:7000", a);
+  REQUIRE(v6);
+  CHECK(v6->address == Address{"::1", 7000, ""});
+  for (const char* bad : {"MOVED", "MOVED 1", "MOVED x a:1", "MOVED 1 a", "MOVED 1 a:0",
+                          "MOVED 99999 a:1", "MOVED 1 a:x", "MOVED -1 a:1", "MOVED 1 a:1x"}) {
+    CAPTURE(bad);
+    CHECK(!parse_redirection(bad, a));
+  }
+}
+
+TEST_CASE(
+    "a refusal is final unless the server said that it will take the command elsewhere or later") {
+  CHECK(classify("ERR syntax error") == Refusal::final);
+  CHECK(classify("WRONGTYPE Operation against a key") == Refusal::final);
+  CHECK(classify("READONLY You can't write against a read only replica.") == Refusal::not_primary);
+  CHECK(classify("LOADING Redis is loading the dataset in memory") == Refusal::later);
+  CHECK(classify("TRYAGAIN Multiple keys request during rehashing of slot") == Refusal::later);
+  CHECK(classify("NOREPLICAS Not enough good replicas to write.") == Refusal::later);
+  CHECK(classify("MOVED 1 a:1") == Refusal::moved);
+  CHECK(classify("ASK 1 a:1") == Refusal::ask);
+}

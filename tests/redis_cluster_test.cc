@@ -1,0 +1,246 @@
+// Slots that move, and servers that die, under callers that do not notice.
+#include "redis/subscriber.h"
+#include "with_client.h"
+
+using namespace warren;
+using namespace warren::redis;
+
+namespace {
+
+struct Load {
+  bool stop = false;
+  std::size_t done = 0;
+  std::vector<std::string> errors;
+};
+
+// Every value read must be the last one written by this very caller.
+Async<> write_and_read(Client& client, Load& load, std::string key) {
+  for (int n = 0; !load.stop; ++n) {
+    auto set = co_await client.command(Command("SET", key, n), CallOptions().within(20s));
+    if (!set) {
+      load.errors.push_back(set.error().what);
+      continue;
+    }
+    auto get = co_await client.command(Command("GET", key), CallOptions().within(20s));
+    if (!get)
+      load.errors.push_back(get.error().what);
+    else if (get->text != std::to_string(n))
+      load.errors.push_back(fmt::format("{} is {} instead of {}", key, get->text, n));
+    ++load.done;
+  }
+  co_return ok;
+}
+
+Result<> has_done(Load& load, std::size_t& count) {
+  if (load.done < count) return fail(Errc::unavailable, "{} of {}", load.done, count);
+  return ok;
+}
+
+awaitable<void> more(Load& load, std::size_t count) {
+  std::size_t goal = load.done + count;
+  co_await eventually(60s, "callers go on", has_done, load, goal);
+}
+
+}  // namespace
+
+TEST_CASE("a slot moves under load, key by key, and no caller sees an error or an old value") {
+  RedisCluster cluster;
+  with_client(
+      settings_for(cluster),
+      [](Client& client, RedisCluster& c) -> awaitable<void> {
+        Load load;
+        TaskGroup callers(client.executor());
+        for (int i = 0; i < 64; ++i)
+          callers.start("caller", write_and_read(client, load, fmt::format("{{hot}}:{}", i)));
+        co_await more(load, 1000);
+        int slot = slot_of("hot");
+        auto& from = c.owner(slot);
+        auto& to = &from == &c.node(0) ? c.node(1) : c.node(0);
+        for (int round = 0; round < 2; ++round) {
+          auto& source = round == 0 ? from : to;
+          auto& target = round == 0 ? to : from;
+          c.begin_migration(slot, source, target);
+          co_await more(load, 500);
+          while (c.move_keys(slot, source, target, 7) > 0) co_await more(load, 100);
+          c.end_migration(slot, source, target);
+          co_await more(load, 500);
+        }
+        load.stop = true;
+        co_await callers.join();
+        CHECK(load.errors == std::vector<std::string>{});
+      },
+      cluster);
+}
+
+TEST_CASE("commands find their servers, also in one batch; keyless ones are told where to go") {
+  RedisCluster cluster;
+  with_client(
+      settings_for(cluster),
+      [](Client& client, RedisCluster& c) -> awaitable<void> {
+        std::vector<Command> writes, reads;
+        for (int i = 0; i < 300; ++i) {
+          writes.emplace_back("SET", fmt::format("key:{}", i), i);
+          reads.emplace_back("GET", fmt::format("key:{}", i));
+        }
+        auto written = co_await client.batch(std::move(writes), CallOptions().within(20s));
+        for (auto& result : written) REQUIRE(result);
+        auto read = co_await client.batch(std::move(reads), CallOptions().within(20s));
+        for (std::size_t i = 0; i < read.size(); ++i) {
+          REQUIRE(read[i]);
+          CHECK(read[i]->text == std::to_string(i));
+        }
+        for (int i = 0; i < 3; ++i) CHECK(c.node(std::size_t(i)).cli({"DBSIZE"}) != "0");
+
+        auto lost = co_await client.command(Command("DBSIZE"));
+        REQUIRE(!lost);
+        CHECK(lost.error().code == Errc::invalid);
+        auto there = co_await client.command(Command("DBSIZE"), CallOptions().where("key:1"));
+        CHECK(there);
+        auto anywhere = co_await client.command(Command("PING"), CallOptions().on_any_node());
+        CHECK(anywhere);
+
+        std::vector<Command> together;
+        together.emplace_back("SET", "{t}a", "1");
+        together.emplace_back("INCR", "{t}a");
+        auto reply = co_await client.transaction(std::move(together));
+        REQUIRE(reply);
+        CHECK(to_string(*reply) == "[OK, 2]");
+        std::vector<Command> apart;
+        apart.emplace_back("SET", "a", "1");
+        apart.emplace_back("SET", "b", "1");
+        auto refused = co_await client.transaction(std::move(apart), CallOptions().within(10s));
+        CHECK(!refused);
+        auto topology = client.topology();
+        CHECK(std::ranges::count(topology.nodes, true, &Topology::Node::is_primary) == 3);
+        CHECK(topology.nodes.size() == 6);
+        CHECK(topology.epoch > 0);
+      },
+      cluster);
+}
+
+TEST_CASE("a transaction and a durable write follow a slot that has moved") {
+  RedisCluster cluster;
+  with_client(
+      settings_for(cluster),
+      [](Client& client, RedisCluster& c) -> awaitable<void> {
+        auto first =
+            co_await client.command(Command("SET", "{m}a", "1"), CallOptions().within(20s));
+        REQUIRE(first);
+        int slot = slot_of("m");
+        auto& from = c.owner(slot);
+        auto& to = &from == &c.node(0) ? c.node(1) : c.node(0);
+        c.migrate_slot(slot, from, to);
+        std::vector<Command> together;
+        together.emplace_back("INCR", "{m}a");
+        together.emplace_back("INCR", "{m}a");
+        auto reply = co_await client.transaction(std::move(together), CallOptions().within(20s));
+        REQUIRE(reply);
+        CHECK(to_string(*reply) == "[2, 3]");
+        c.migrate_slot(slot, to, from);
+        auto durable =
+            co_await client.durable(Command("INCR", "{m}a"), 1, CallOptions().within(20s));
+        REQUIRE(durable);
+        CHECK(durable->reply.number == 4);
+        CHECK(durable->replicas == 1);
+      },
+      cluster);
+}
+
+TEST_CASE("when a primary is killed its calls go to the replica that takes over") {
+  RedisCluster cluster;
+  with_client(
+      settings_for(cluster),
+      [](Client& client, RedisCluster& c) -> awaitable<void> {
+        int slot = slot_of("key");
+        auto first = co_await client.command(Command("SET", "key", "1"), CallOptions().within(20s));
+        REQUIRE(first);
+        auto epoch = client.topology().epoch;
+        auto& old = c.owner(slot);
+        old.kill();
+        auto set = [](Client& cl) -> Async<Reply> {
+          return cl.ask(Command("SET", "key", "2"), CallOptions().within(5s));
+        };
+        co_await eventually(60s, "writes flow again", set, client);
+        auto& next = c.owner(slot);
+        CHECK(&next != &old);
+        CHECK(next.cli({"GET", "key"}) == "2");
+        co_await eventually(
+            30s, "the new epoch is known",
+            [](Client& cl, auto& e) { return cl.topology().epoch > e; }, client, epoch);
+      },
+      cluster);
+}
+
+TEST_CASE("sharded subscriptions follow their slot, and tell that something may be missing") {
+  RedisCluster cluster;
+  with_client(
+      settings_for(cluster),
+      [](Client& client, RedisCluster& c) -> awaitable<void> {
+        Subscriber news(client);
+        auto body = [](Client& cl, Subscriber& n, RedisCluster& rc) -> awaitable<void> {
+          n.ssubscribe("{s}news");
+          n.subscribe("plain");
+          auto settled = co_await n.settled(Clock::now() + 20s);
+          REQUIRE(settled);
+          auto publish = [](Client& x, std::string text) -> Async<Reply> {
+            return x.ask(Command("SPUBLISH", "{s}news", text), CallOptions().within(20s));
+          };
+          auto sent = co_await publish(cl, "one");
+          REQUIRE(sent);
+          CHECK(sent->number == 1);
+          auto one = co_await n.next(Clock::now() + 20s);
+          REQUIRE(one);
+          CHECK(one->payload == "one");
+
+          int slot = slot_of("s");
+          auto& from = rc.owner(slot);
+          auto& to = &from == &rc.node(0) ? rc.node(1) : rc.node(0);
+          rc.migrate_slot(slot, from, to);
+          auto gap = co_await n.next(Clock::now() + 30s);
+          REQUIRE(gap);
+          CHECK(gap->kind == Message::Kind::gap);
+          auto again = co_await publish(cl, "two");
+          REQUIRE(again);
+          auto two = co_await n.next(Clock::now() + 20s);
+          REQUIRE(two);
+          CHECK(two->payload == "two");
+          auto plain = co_await cl.command(Command("PUBLISH", "plain", "three"),
+                                           CallOptions().on_any_node());
+          REQUIRE(plain);
+          auto three = co_await n.next(Clock::now() + 20s);
+          REQUIRE(three);
+          CHECK(three->channel == "plain");
+        };
+        std::exception_ptr thrown;
+        try {
+          co_await body(client, news, c);
+        } catch (...) {
+          thrown = std::current_exception();
+        }
+        co_await news.close();
+        if (thrown) std::rethrow_exception(thrown);
+      },
+      cluster);
+}
+
+TEST_CASE("a server that is not part of a cluster says so") {
+  RedisServer server;
+  auto settings = settings_for(server);
+  settings.mode = Mode::cluster;
+  with_client(settings, [](Client& client) -> awaitable<void> {
+    auto reply = co_await client.command(Command("GET", "a"), CallOptions().within(500ms));
+    REQUIRE(!reply);
+    CHECK(reply.error().what.find("not part of a cluster") != std::string::npos);
+  });
+  RedisCluster cluster;
+  auto single = settings_for(cluster.node(0));
+  with_client(single, [](Client& client) -> awaitable<void> {
+    std::vector<Command> many;
+    for (int i = 0; i < 20; ++i) many.emplace_back("GET", fmt::format("k{}", i));
+    auto results = co_await client.batch(std::move(many));
+    bool told = std::ranges::any_of(results, [](auto& result) {
+      return !result && result.error().what.find("REDIS_MODE=cluster") != std::string::npos;
+    });
+    CHECK(told);
+  });
+}

@@ -1,0 +1,214 @@
+// A primary that sentinels watch: what callers see when it dies, sleeps or is replaced.
+#include "with_client.h"
+
+using namespace warren;
+using namespace warren::redis;
+
+namespace {
+
+// Writes one key after the other, and remembers what each write came to.
+struct Writer {
+  struct Write {
+    std::string key;
+    bool acknowledged;
+    std::string error;
+    Clock::time_point ended;
+  };
+  std::vector<Write> writes;
+
+  static Async<> write(Client& client, Writer& self, int id, const bool& stop) {
+    for (int n = 0; !stop; ++n) {
+      auto key = fmt::format("w{}:{}", id, n);
+      auto reply = co_await client.command(Command("SET", key, "x"), CallOptions().within(10s));
+      auto error = reply ? "" : std::string(name(reply.error().code));
+      self.writes.push_back({key, reply.has_value(), error, Clock::now()});
+      if (!reply) co_await sleep_for(1ms);
+    }
+    co_return ok;
+  }
+};
+
+struct Load {
+  std::vector<Writer> writers = std::vector<Writer>(64);
+  bool stop = false;
+  std::size_t acknowledged_since(Clock::time_point time) const {
+    std::size_t count = 0;
+    for (const auto& writer : writers)
+      for (const auto& write : writer.writes) count += write.acknowledged && write.ended > time;
+    return count;
+  }
+};
+
+Async<> some_writes_after(Load& load, Clock::time_point time) {
+  auto count = load.acknowledged_since(time);
+  if (count < 2000) co_return fail(Errc::unavailable, "{} writes were acknowledged", count);
+  co_return ok;
+}
+
+// All that was acknowledged after `time` is on the server; all else has an error with a meaning.
+void check_history(const Load& load, Clock::time_point time, RedisServer& primary) {
+  std::size_t kept = 0, lost_before = 0;
+  for (const auto& writer : load.writers) {
+    REQUIRE(!writer.writes.empty());
+    for (const auto& write : writer.writes) {
+      if (!write.acknowledged) {
+        CHECK((write.error == "unknown_outcome" || write.error == "unavailable"));
+        continue;
+      }
+      bool there = primary.cli({"EXISTS", write.key}) == "1";
+      if (write.ended > time) REQUIRE(there);
+      there ? ++kept : ++lost_before;
+    }
+  }
+  MESSAGE(kept, " acknowledged writes are there, ", lost_before,
+          " of before the failover were lost with the old primary");
+}
+
+}  // namespace
+
+TEST_CASE("64 callers write while the primary is killed: none hangs, and none is told a lie") {
+  SentinelTrio trio;
+  with_client(
+      settings_for(trio),
+      [](Client& client, SentinelTrio& t) -> awaitable<void> {
+        auto& old = t.primary();
+        Load load;
+        TaskGroup callers(client.executor());
+        for (std::size_t i = 0; i < load.writers.size(); ++i)
+          callers.start("writer", Writer::write(client, load.writers[i], int(i), load.stop));
+        co_await eventually(30s, "writes flow", some_writes_after, load, Clock::time_point());
+        auto epoch = client.topology().epoch;
+        old.kill();
+        auto killed = Clock::now();
+        co_await eventually(60s, "writes flow again", some_writes_after, load, killed);
+        load.stop = true;
+        co_await callers.join();
+        // The writes that the old primary had acknowledged were answered before it was killed.
+        check_history(load, killed, t.primary());
+        co_await eventually(
+            30s, "the sentinels' new configuration is known",
+            [](Client& c, auto& e) { return c.topology().epoch > e; }, client, epoch);
+        CHECK(client.topology().nodes[0].address.port == t.primary().port());
+      },
+      trio);
+}
+
+TEST_CASE("a planned failover is followed, and writes flow to the new primary") {
+  SentinelTrio trio;
+  with_client(
+      settings_for(trio),
+      [](Client& client, SentinelTrio& t) -> awaitable<void> {
+        auto first = co_await client.command(Command("SET", "before", "1"));
+        REQUIRE(first);
+        auto port = t.primary().port();
+        auto& next = t.failover();
+        CHECK(next.port() != port);
+        auto second =
+            co_await client.command(Command("SET", "after", "2"), CallOptions().within(30s));
+        REQUIRE(second);
+        co_await eventually(
+            30s, "the write is on the new primary",
+            [](RedisServer& n) { return n.cli({"GET", "after"}) == "2"; }, next);
+      },
+      trio);
+}
+
+TEST_CASE("a primary that sleeps through its own replacement is not believed when it wakes") {
+  SentinelTrio trio;
+  auto settings = settings_for(trio);
+  settings.ping_interval = 200ms;
+  settings.silence_limit = 500ms;
+  with_client(
+      settings,
+      [](Client& client, SentinelTrio& t) -> awaitable<void> {
+        auto first = co_await client.command(Command("SET", "before", "1"));
+        REQUIRE(first);
+        auto& old = t.primary();
+        old.pause();
+        auto written = co_await eventually(
+            60s, "the new primary takes writes",
+            [](Client& c) -> Async<Reply> {
+              return c.ask(Command("SET", "during", "2"), CallOptions().within(1s));
+            },
+            client);
+        CHECK(written.text == "OK");
+        old.resume();
+        // For seconds the old one still says that it is the primary, and would take writes.
+        for (int i = 0; i < 200; ++i) {
+          auto reply = co_await client.command(Command("SET", fmt::format("k{}", i), "3"),
+                                               CallOptions().within(10s));
+          REQUIRE(reply);
+          co_await sleep_for(1ms);
+        }
+        auto& next = t.primary();
+        CHECK(&next != &old);
+        for (int i = 0; i < 200; ++i) REQUIRE(next.cli({"EXISTS", fmt::format("k{}", i)}) == "1");
+      },
+      trio);
+}
+
+TEST_CASE("scripts and durable writes go on after a failover") {
+  SentinelTrio trio;
+  with_client(
+      settings_for(trio),
+      [](Client& client, SentinelTrio& t) -> awaitable<void> {
+        Script add("add", "return redis.call('INCRBY', KEYS[1], ARGV[1])");
+        auto run_script = [](Client& c, Script& s) -> Async<Reply> {
+          std::vector<std::string> keys{"total"}, args{"1"};
+          co_return co_await c.run(s, std::move(keys), std::move(args), CallOptions().within(5s));
+        };
+        auto before = co_await run_script(client, add);
+        REQUIRE(before);
+        auto durable =
+            co_await client.durable(Command("SET", "d", "1"), 2, CallOptions().within(10s));
+        REQUIRE(durable);
+        CHECK(durable->replicas == 2);
+        t.primary().kill();
+        co_await eventually(60s, "the script runs on the new primary", run_script, client, add);
+        auto written = co_await eventually(
+            60s, "a durable write reaches the remaining replica",
+            [](Client& c) -> Async<Durable> {
+              auto reached =
+                  co_await c.durable(Command("SET", "d", "2"), 1, CallOptions().within(2s));
+              if (reached && reached->replicas < 1)
+                co_return fail(Errc::unavailable, "no replica has it");
+              co_return reached;
+            },
+            client);
+        CHECK(written.replicas == 1);
+      },
+      trio);
+}
+
+TEST_CASE(
+    "a name that the sentinels do not know, and sentinels that are not there, are told apart") {
+  SentinelTrio trio;
+  auto settings = settings_for(trio);
+  settings.master_name = "nobody";
+  with_client(settings, [](Client& client) -> awaitable<void> {
+    auto reply = co_await client.command(Command("PING"), CallOptions().within(10s));
+    REQUIRE(!reply);
+    CHECK(reply.error().what.find("\"nobody\"") != std::string::npos);
+    CHECK(reply.error().what.find("knows no primary") != std::string::npos);
+  });
+  settings = settings_for(trio);
+  for (auto* sentinel : trio.sentinels()) sentinel->kill();
+  with_client(settings, [](Client& client) -> awaitable<void> {
+    auto reply = co_await client.command(Command("PING"), CallOptions().within(3s));
+    REQUIRE(!reply);
+    CHECK(reply.error().code == Errc::unavailable);
+    CHECK(reply.error().what.find("refused") != std::string::npos);
+  });
+}
+
+TEST_CASE("sentinels may have credentials of their own, and one of them may be down") {
+  SentinelTrio trio({.servers = {.password = "data"}, .sentinel_password = "watch"});
+  auto settings = settings_for(trio);
+  settings.credentials.password = "data";
+  settings.sentinel_credentials.password = "watch";
+  trio.sentinel(0).kill();
+  with_client(settings, [](Client& client) -> awaitable<void> {
+    auto reply = co_await client.command(Command("PING"), CallOptions().within(10s));
+    CHECK(reply);
+  });
+}
