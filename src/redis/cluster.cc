@@ -79,6 +79,7 @@ namespace {
 
 constexpr std::size_t redirection_limit = 5;
 constexpr auto refresh_pause = 50ms;  // between two looks at the map, however many ask for one
+constexpr auto longest_without_refresh = 30s;
 constexpr auto answer_limit = 1s;
 constexpr std::size_t opinions = 3;
 
@@ -276,7 +277,7 @@ awaitable<void> ClusterRouter::run() {
 
 awaitable<void> ClusterRouter::refresh_loop() {
   for (;;) {
-    if (!wants_refresh_) co_await refresh_wanted_.wait();
+    if (!wants_refresh_) co_await refresh_wanted_.wait(Clock::now() + longest_without_refresh);
     wants_refresh_ = false;
     co_await refresh();
     if (map_.is_empty()) wants_refresh_ = true;
