@@ -5,6 +5,8 @@
 #include <unistd.h>
 
 #include <cmath>
+#include <csignal>
+#include <iostream>
 #include <thread>
 
 using namespace warren;
@@ -14,6 +16,7 @@ namespace {
 // Whether the function ends its process by abort, in a child.
 template <class Function>
 bool aborts(Function function) {
+  std::cout.flush();  // or the child writes it too
   pid_t child = fork();
   if (child == 0) {
     close(STDERR_FILENO);

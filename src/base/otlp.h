@@ -78,6 +78,7 @@ class OtlpExporter {
   using Tls = asio::ssl::context;
   OtlpExporter(asio::any_io_executor executor, OtlpSettings settings, std::unique_ptr<Tls> tls);
   Async<> run();
+  std::string take_batch();
   // How many spans of the body the collector rejected.
   Async<std::uint64_t> send(std::string body);
   void count(const Result<std::uint64_t>& rejected);

@@ -3,7 +3,6 @@
 #include <sys/random.h>
 
 #include <algorithm>
-#include <cmath>
 
 #include "base/otlp.h"
 
@@ -145,15 +144,6 @@ std::uint64_t Tracer::dropped() const { return exporter_ ? exporter_->dropped() 
 
 awaitable<void> Tracer::shutdown(Clock::time_point deadline) {
   if (exporter_) co_await exporter_->shutdown(deadline);
-}
-
-bool is_sampled(const OtlpSettings& settings, const std::array<std::uint8_t, 16>& trace_id,
-                const TraceContext& parent) {
-  if (settings.follows_parent && parent.is_valid()) return parent.sampled;
-  // The last 56 bits are random in every trace id, so all who use this ratio choose the same ones.
-  std::uint64_t random = 0;
-  for (std::size_t i = 9; i < 16; ++i) random = random << 8 | trace_id[i];
-  return random >= std::uint64_t(std::ldexp(1 - settings.ratio, 56));
 }
 
 }  // namespace warren
