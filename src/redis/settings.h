@@ -37,7 +37,7 @@ struct TlsSettings {
   std::string key_file;
   bool verify = true;  // certificate chain and host name
   // The name to expect (and to send as SNI) for an address that a sentinel or a cluster hands out.
-  // Keys are "host:port" or "host".
+  // Keys are as to_string(Address) writes them, or only the host.
   std::map<std::string, std::string> names;
 };
 
@@ -66,15 +66,17 @@ struct Settings {
 
 // The settings that a program declares to use Redis: redis.url (REDIS_URL), redis.mode
 // (REDIS_MODE), redis.addrs (REDIS_ADDRS), redis.master-name (REDIS_MASTER_NAME), redis.username,
-// redis.password, redis.host (REDIS_HOST), and ours for sentinel credentials, TLS and time limits.
+// redis.password, redis.host (REDIS_HOST), and ours for the database, sentinel credentials, TLS and
+// time limits.
 std::vector<Setting> config_settings();
 
 // Errc::invalid for contradictions, naming both sides: "REDIS_URL and REDIS_ADDRS both say where
-// Redis is". The mode is what redis.mode says, never guessed from the number of addresses.
+// Redis is". The mode is what redis.mode says, never guessed from the number of addresses. No error
+// repeats a password, nor anything else of a URL.
 Result<Settings> settings_from(const Config& config);
 
-// redis://[user[:password]@]host[:port][/db], rediss://…, unix:///path[?db=n]; user and password
-// may be percent-encoded.
+// redis://[user[:password]@]host[:port][/db], rediss://…, unix://[user[:password]@]/path[?db=n];
+// user, password and path may be percent-encoded.
 Result<Settings> parse_url(std::string_view url);
 
 }  // namespace warren::redis

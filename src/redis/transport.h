@@ -8,53 +8,70 @@
 #include <span>
 
 #include "base/task.h"
+#include "redis/resolve.h"
 #include "redis/settings.h"
-
-typedef struct ssl_st SSL;
-typedef struct ssl_ctx_st SSL_CTX;
+#include "redis/tls.h"
 
 namespace warren::redis {
 
-// Certificates and keys, loaded once per client: Errc::invalid names the file and what is wrong.
-class TlsContext {
- public:
-  static Result<TlsContext> load(const TlsSettings& settings);
-
- private:
-  friend class Transport;
-  std::shared_ptr<SSL_CTX> context_;  // shared with the connections made from it
-  TlsSettings settings_;
-};
-
 class Transport {
  public:
-  // Resolves, connects and shakes hands. Tries the addresses of a name one after the other.
-  // TCP_NODELAY, keepalive and TCP_USER_TIMEOUT are set. Errors: unavailable, timeout, denied (the
-  // certificate: expired, wrong name, unknown issuer, in words), protocol (not a TLS server).
+  // Resolves, connects and shakes hands. Tries the addresses of a name one after the other, each
+  // for its share of the time. TCP_NODELAY, keepalive and TCP_USER_TIMEOUT are set. Errors, each
+  // beginning with the address: unavailable, timeout, denied (the certificate: expired, wrong name,
+  // unknown issuer, in words; or the unix socket's permissions), protocol (not a TLS server).
   static Async<std::unique_ptr<Transport>> connect(Address address, const TlsContext* tls,
                                                    Clock::time_point deadline);
   ~Transport();
+  Transport(const Transport&) = delete;
+  Transport& operator=(const Transport&) = delete;
 
   struct Done {
-    enum Status { some, would_block, closed } status;
-    std::size_t bytes = 0;  // some: at least 1
-    std::string why{};      // closed
+    enum Status { some, would_block, closed } status;  // closed: see why()
+    std::size_t bytes = 0;                             // some: at least 1
   };
+  // Fewer bytes than fit mean that no more are there now.
   Done read(std::span<char> into);
+  // What was not taken must be the beginning of the next write. When it says closed, go on reading:
+  // what the server said last is often the reason.
   Done write(std::string_view bytes);
+  // Why the connection is closed. Errors: unavailable, denied, protocol.
+  const Error& why() const { return why_; }
 
-  // Until read() (or write()) may do something; also returns when the socket is closed.
+  // Until read() (or write()) may do something; at times too early. Also returns, without throwing,
+  // when the socket is closed or the caller cancelled.
   awaitable<void> wait_readable();
   awaitable<void> wait_writable();
 
-  // Ends both directions at once; a later read() or write() says closed.
+  // Ends both directions at once and wakes who waits; a later read() or write() says closed.
   void close();
-  std::string local_name() const;  // for logs: 127.0.0.1:40312
+  const std::string& local_name() const { return local_name_; }  // for logs: 127.0.0.1:40312
 
  private:
-  Transport(asio::generic::stream_protocol::socket socket);
-  asio::generic::stream_protocol::socket socket_;
-  std::unique_ptr<SSL, void (*)(SSL*)> ssl_;
+  using Socket = asio::generic::stream_protocol::socket;
+
+  explicit Transport(const asio::any_io_executor& executor) : socket_(executor) {}
+  static Async<std::unique_ptr<Transport>> connect_to(Endpoint endpoint, const Address& address,
+                                                      const TlsContext* tls,
+                                                      Clock::time_point deadline);
+  Async<> dial(Endpoint endpoint);
+  Async<> shake_hands();
+  Async<> shake_hands_or_doubt(Endpoint endpoint);
+  // Returns only when there is one.
+  static awaitable<void> find_plain_redis(Endpoint endpoint);
+  awaitable<void> wait(Socket::wait_type what);
+  Done read_tls(std::span<char> into);
+  Done write_tls(std::string_view bytes);
+  Done lost(Error why);
+
+  Socket socket_;
+  int fd_ = -1;  // that of the socket while it is connected
+  std::unique_ptr<TlsStream> tls_;
+  bool may_hold_bytes_ = false;    // TLS reads ahead, and of that the socket knows nothing
+  bool write_wants_read_ = false;  // TLS may have to hear the server out before it can write
+  bool is_heard_ = false;
+  Error why_{Errc::unavailable, ""};
+  std::string local_name_;
 };
 
 }  // namespace warren::redis

@@ -1,0 +1,19 @@
+#pragma once
+// From an address to the socket addresses behind it.
+#include <boost/asio/generic/stream_protocol.hpp>
+#include <vector>
+
+#include "base/task.h"
+#include "redis/settings.h"
+
+namespace warren::redis {
+
+using Endpoint = asio::generic::stream_protocol::endpoint;
+
+// At least one, in the order in which they are to be tried. Leaves at once when it is cancelled,
+// although the system's resolver cannot be interrupted. Errors: unavailable, overloaded.
+Async<std::vector<Endpoint>> resolve(Address address);
+
+std::string to_string(const Endpoint& endpoint);  // 127.0.0.1:6379, [::1]:6379, unix:///path
+
+}  // namespace warren::redis
