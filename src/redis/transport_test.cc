@@ -466,10 +466,12 @@ TEST_CASE("a host that swallows connection attempts costs no more than the deadl
   target.sin_family = AF_INET;
   target.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   target.sin_port = htons(listener.port);
+  int connected = 0;
   for (int i = 0; i < 8; ++i) {
     fillers.push_back(::socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-    (void)::connect(fillers.back(), reinterpret_cast<sockaddr*>(&target), sizeof target);
+    connected = ::connect(fillers.back(), reinterpret_cast<sockaddr*>(&target), sizeof target);
   }
+  REQUIRE(connected != 0);
   run([](Address address) -> awaitable<void> {
     auto error = co_await refusal(address, nullptr, 200ms);
     check(error, Errc::timeout, "no answer to the connection attempt within 2");
@@ -489,7 +491,9 @@ TEST_CASE("a unix socket with a full queue is not taken for connected") {
     socket = ::socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
   REQUIRE(::bind(sockets[0], address, sizeof place) == 0);
   REQUIRE(::listen(sockets[0], 0) == 0);
-  for (int socket : sockets) (void)::connect(socket, address, sizeof place);
+  int connected = 0;
+  for (int socket : sockets) connected = ::connect(socket, address, sizeof place);
+  REQUIRE(connected != 0);
   run([](Address full) -> awaitable<void> {
     auto error = co_await refusal(full, nullptr);
     check(error, Errc::unavailable, "too many connections wait to be accepted");
