@@ -21,7 +21,19 @@ struct Clock {
 };
 
 using WallClock = std::chrono::system_clock;
-using Timer = asio::basic_waitable_timer<Clock>;
+
+// The kernel timer behind Asio stands still while the machine is suspended. A look at the clock
+// once a second bounds how late a deadline is noticed after it wakes.
+struct TimerTraits {
+  static Clock::duration to_wait_duration(const Clock::duration& rest) {
+    return rest < 1s ? rest : 1s;
+  }
+  static Clock::duration to_wait_duration(const Clock::time_point& time) {
+    auto now = Clock::now();
+    return time - now < 1s ? time - now : 1s;
+  }
+};
+using Timer = asio::basic_waitable_timer<Clock, TimerTraits>;
 
 // 2026-01-31T23:59:59.123Z
 std::string iso8601(WallClock::time_point time);

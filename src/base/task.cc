@@ -16,16 +16,6 @@ awaitable<void> wait_quietly(Timer& timer) {
   co_await timer.async_wait(asio::redirect_error(asio::use_awaitable, ignored));
 }
 
-bool is_cancellation(std::exception_ptr thrown) {
-  try {
-    std::rethrow_exception(thrown);
-  } catch (const boost::system::system_error& error) {
-    return error.code() == asio::error::operation_aborted;
-  } catch (...) {
-    return false;
-  }
-}
-
 std::string text_of(std::exception_ptr thrown) {
   try {
     std::rethrow_exception(thrown);
@@ -43,12 +33,26 @@ Async<> without_result(awaitable<void> task) {
 
 }  // namespace
 
+bool is_cancellation(std::exception_ptr thrown) {
+  try {
+    std::rethrow_exception(thrown);
+  } catch (const boost::system::system_error& error) {
+    return error.code() == asio::error::operation_aborted;
+  } catch (...) {
+    return false;
+  }
+}
+
 awaitable<void> sleep_until(Clock::time_point time) {
   Timer timer(co_await asio::this_coro::executor, time);
   co_await wait_quietly(timer);
 }
 
-awaitable<void> sleep_for(Clock::duration duration) { return sleep_until(Clock::now() + duration); }
+awaitable<void> sleep_for(Clock::duration duration) {
+  auto now = Clock::now();
+  auto longest = Clock::time_point::max() - now;
+  return sleep_until(duration < longest ? now + duration : Clock::time_point::max());
+}
 
 awaitable<void> until_cancelled(awaitable<void> work) {
   std::exception_ptr thrown;
@@ -58,7 +62,7 @@ awaitable<void> until_cancelled(awaitable<void> work) {
     thrown = std::current_exception();
   }
   auto state = co_await asio::this_coro::cancellation_state;
-  if (thrown && state.cancelled() == asio::cancellation_type::none) std::rethrow_exception(thrown);
+  if (thrown && !is_cancelled(state)) std::rethrow_exception(thrown);
 }
 
 awaitable<void> Event::wait(Clock::time_point deadline) {

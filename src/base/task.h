@@ -3,12 +3,17 @@
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/cancellation_signal.hpp>
+#include <boost/asio/cancellation_state.hpp>
 #include <boost/asio/co_spawn.hpp>
+#include <boost/asio/deferred.hpp>
 #include <boost/asio/experimental/awaitable_operators.hpp>
+#include <boost/asio/experimental/parallel_group.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/thread_pool.hpp>
 #include <boost/asio/use_awaitable.hpp>
+#include <exception>
 #include <list>
+#include <optional>
 #include <string>
 #include <type_traits>
 
@@ -21,6 +26,15 @@ using asio::awaitable;
 
 template <class T = void>
 using Async = awaitable<Result<T>>;
+
+// Named first, then looked at: g++ 12 miscompiles the two in one expression.
+//   auto state = co_await asio::this_coro::cancellation_state;
+//   if (is_cancelled(state)) …
+inline bool is_cancelled(const asio::cancellation_state& state) {
+  return state.cancelled() != asio::cancellation_type::none;
+}
+// Whether this is the exception with which Asio tells a coroutine that it was cancelled.
+bool is_cancellation(std::exception_ptr thrown);
 
 // Both return early, without an error, when the caller is cancelled: look at what you waited for.
 awaitable<void> sleep_until(Clock::time_point time);
@@ -74,16 +88,44 @@ class TaskGroup {
   Event empty_;
 };
 
-// Cancels the work at the deadline and waits for it to leave: Errc::timeout.
+// Runs body(group, args...), then stops the group and waits for its tasks, however the body ended:
+// the way for a coroutine that may be cancelled to own tasks. (A cancelled coroutine cannot simply
+// co_await join(): Asio throws at its next co_await.)
+template <class Body, class... Args>
+auto with_group(Body body, Args&... args) -> std::invoke_result_t<Body, TaskGroup&, Args&...> {
+  using T = typename std::invoke_result_t<Body, TaskGroup&, Args&...>::value_type;
+  TaskGroup group(co_await asio::this_coro::executor);
+  std::exception_ptr thrown;
+  std::optional<T> result;
+  try {
+    result.emplace(co_await body(group, args...));
+  } catch (...) {
+    thrown = std::current_exception();
+  }
+  bool throws = co_await asio::this_coro::throw_if_cancelled();
+  co_await asio::this_coro::throw_if_cancelled(false);
+  group.stop();
+  co_await group.join();
+  co_await asio::this_coro::throw_if_cancelled(throws);
+  if (thrown) std::rethrow_exception(thrown);
+  co_return std::move(*result);
+}
+
+// Cancels the work at the deadline and waits for it to leave: Errc::timeout, unless it succeeded
+// all the same.
 template <class T>
 Async<T> with_deadline(Clock::time_point deadline, Async<T> work) {
-  using namespace asio::experimental::awaitable_operators;
-  auto first = co_await (std::move(work) || sleep_until(deadline));
-  if (first.index() == 0) co_return std::get<0>(std::move(first));
-  auto state = co_await asio::this_coro::cancellation_state;
-  if (state.cancelled() != asio::cancellation_type::none)
-    co_return fail(Errc::cancelled, "the caller left");
-  co_return fail(Errc::timeout, "the deadline passed");
+  Timer timer(co_await asio::this_coro::executor, deadline);
+  auto both = asio::experimental::make_parallel_group(
+      asio::co_spawn(timer.get_executor(), std::move(work), asio::deferred),
+      timer.async_wait(asio::deferred));
+  auto [order, thrown, result, late] =
+      co_await both.async_wait(asio::experimental::wait_for_one(), asio::use_awaitable);
+  bool was_late = order[0] == 1 && !late;
+  if (thrown && !(was_late && is_cancellation(thrown))) std::rethrow_exception(thrown);
+  if (was_late && (thrown || (!result && result.error().code == Errc::cancelled)))
+    co_return fail(Errc::timeout, "the deadline passed");
+  co_return std::move(result);
 }
 
 // For work that ends only by cancellation: waits for it and swallows the exception with which Asio

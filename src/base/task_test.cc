@@ -19,6 +19,9 @@ void run(awaitable<void> body) {
 
 Async<int> slow_answer(Clock::duration time) {
   co_await sleep_for(time);
+  auto state = co_await asio::this_coro::cancellation_state;
+  if (is_cancelled(state))
+    co_return fail(Errc::cancelled, "the caller left");
   co_return 42;
 }
 
@@ -99,6 +102,87 @@ TEST_CASE("an event wakes everyone who waits for it") {
     event.notify();
     co_await group.join();
     CHECK(woken == 10);
+  }());
+}
+
+TEST_CASE("work that succeeds in spite of its deadline is not reported as not done") {
+  run([]() -> awaitable<void> {
+    auto stubborn = []() -> Async<int> {
+      co_await asio::this_coro::reset_cancellation_state(asio::disable_cancellation());
+      co_await sleep_for(30ms);
+      co_return 42;
+    };
+    auto answer = co_await with_deadline(Clock::now() + 5ms, stubborn());
+    REQUIRE(answer);
+    CHECK(*answer == 42);
+  }());
+}
+
+TEST_CASE("an exception of the work reaches who set the deadline, and is not taken for lateness") {
+  run([]() -> awaitable<void> {
+    auto thrower = []() -> Async<int> {
+      co_await sleep_for(1ms);
+      throw std::runtime_error("broken");
+    };
+    bool threw = false;
+    try {
+      auto answer = co_await with_deadline(Clock::now() + 1h, thrower());
+      CHECK(!answer);
+    } catch (const std::runtime_error&) {
+      threw = true;
+    }
+    CHECK(threw);
+  }());
+}
+
+TEST_CASE("a coroutine that was cancelled still waits for the tasks it owns") {
+  run([]() -> awaitable<void> {
+    bool task_left = false;
+    auto task = [](bool& left) -> Async<> {
+      co_await sleep_until(Clock::time_point::max());
+      left = true;
+      co_return fail(Errc::cancelled, "left");
+    };
+    auto owner = [](bool& left, decltype(task)& run_task) -> Async<> {
+      auto body = [](TaskGroup& group, bool& l, decltype(task)& t) -> Async<> {
+        group.start("task", t(l));
+        co_await sleep_until(Clock::time_point::max());
+        co_await sleep_until(Clock::time_point::max());  // throws: the owner was cancelled
+        co_return ok;
+      };
+      co_return co_await with_group(body, left, run_task);
+    };
+    TaskGroup outer(co_await asio::this_coro::executor);
+    outer.start("owner", owner(task_left, task));
+    co_await sleep_for(1ms);
+    outer.stop();
+    co_await outer.join();
+    CHECK(task_left);
+  }());
+}
+
+TEST_CASE("who joined a group can be cancelled afterwards") {
+  run([]() -> awaitable<void> {
+    auto joins_then_waits = []() -> Async<> {
+      TaskGroup inner(co_await asio::this_coro::executor);
+      co_await inner.join();
+      co_await sleep_for(1h);
+      co_return ok;
+    };
+    TaskGroup outer(co_await asio::this_coro::executor);
+    outer.start("joiner", joins_then_waits());
+    co_await sleep_for(1ms);
+    outer.stop();
+    co_await outer.join();
+    CHECK(outer.running() == 0);
+  }());
+}
+
+TEST_CASE("the longest sleep is long") {
+  run([]() -> awaitable<void> {
+    using namespace asio::experimental::awaitable_operators;
+    auto first = co_await (sleep_for(Clock::duration::max()) || sleep_for(5ms));
+    CHECK(first.index() == 1);
   }());
 }
 

@@ -145,11 +145,10 @@ class ClusterRouter final : public Router, LinkOwner {
     SlotMap map;
   };
   struct Survey {
-    explicit Survey(asio::any_io_executor executor) : asking(executor), answered(executor) {}
+    explicit Survey(asio::any_io_executor executor) : answered(executor) {}
     std::optional<Opinion> newest;
     std::optional<Error> problem;
     std::size_t missing = 0;
-    TaskGroup asking;
     Event answered;
   };
 
@@ -304,23 +303,21 @@ awaitable<void> ClusterRouter::refresh() {
   std::ranges::rotate(whom, whom.begin() + static_cast<std::ptrdiff_t>(from));
   whom.resize(std::min(whom.size(), opinions * 2));
 
-  bool throws = co_await asio::this_coro::throw_if_cancelled();
-  co_await asio::this_coro::throw_if_cancelled(false);
   Survey survey(executor_);
   survey.missing = whom.size();
-  std::size_t enough = std::min(opinions, whom.size());
-  for (auto& address : whom) survey.asking.start("redis.ask_for_map", ask_for_map(address, survey));
-  auto deadline = Clock::now() + answer_limit;
-  while (survey.missing > whom.size() - enough && Clock::now() < deadline) {
-    co_await survey.answered.wait(deadline);
-    auto state = co_await asio::this_coro::cancellation_state;
-    if (state.cancelled() != asio::cancellation_type::none) break;
-    if (survey.newest) deadline = std::min(deadline, Clock::now() + 50ms);
-  }
-  survey.asking.stop();
-  co_await survey.asking.join();
-  co_await asio::this_coro::throw_if_cancelled(throws);
-  if (survey.newest)
+  auto ask_all = [](TaskGroup& asking, ClusterRouter& self, Survey& s,
+                    std::vector<Address>& servers) -> Async<> {
+    std::size_t enough = std::min(opinions, servers.size());
+    for (auto& address : servers) asking.start("redis.ask_for_map", self.ask_for_map(address, s));
+    auto deadline = Clock::now() + answer_limit;
+    while (s.missing > servers.size() - enough && Clock::now() < deadline) {
+      co_await s.answered.wait(deadline);
+      if (s.newest) deadline = std::min(deadline, Clock::now() + 50ms);
+    }
+    co_return ok;
+  };
+  auto asked = co_await with_group(ask_all, *this, survey, whom);
+  if (asked && survey.newest)
     adopt(std::move(*survey.newest));
   else if (survey.problem)
     problem_ = survey.problem;

@@ -129,7 +129,7 @@ awaitable<void> Link::stay_connected() {
     problem_ = why;
     pipeline_.on_disconnect(why);
     auto state = co_await asio::this_coro::cancellation_state;
-    if (state.cancelled() != asio::cancellation_type::none) co_return;
+    if (is_cancelled(state)) co_return;
     log::warn("redis.disconnected", "address", to_string(address_), "why", why.what);
     owner_.on_broken(*this, why);
     if (pipeline_.counters().answered == before) co_await sleep_for(backoff.next(random_unit()));

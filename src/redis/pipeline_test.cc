@@ -12,7 +12,7 @@ using namespace warren::redis;
 
 namespace {
 
-struct Owner : PipelineOwner {
+struct Owner final : PipelineOwner {
   void on_refused(Call& call, Reply error) override {
     refused.push_back(error.text);
     call.complete(fail(Errc::refused, "{}", error.text));

@@ -99,14 +99,12 @@ class SentinelConnector : public Connector {
 
  private:
   struct Search {
-    explicit Search(asio::any_io_executor executor) : probes(executor) {}
     std::unique_ptr<Conversation> found;
     std::map<Address, std::string> problems;
-    TaskGroup probes;
   };
   Async<> listen(std::size_t index);
   Async<> report(std::size_t index, Conversation& sentinel);
-  awaitable<void> look_for_primary(Search& search, Clock::time_point deadline);
+  awaitable<void> look_for_primary(TaskGroup& probes, Search& search, Clock::time_point deadline);
   awaitable<void> probe(Address address, Search& search);
   Error no_primary(const Search& search) const;
 
@@ -178,21 +176,20 @@ Async<> SentinelConnector::report(std::size_t index, Conversation& sentinel) {
 }
 
 Async<std::unique_ptr<Conversation>> SentinelConnector::connect(Clock::time_point deadline) {
-  // The probes are waited for in any case, so a cancellation is looked at, not thrown.
-  bool throws = co_await asio::this_coro::throw_if_cancelled();
-  co_await asio::this_coro::throw_if_cancelled(false);
-  Search search(executor_);
-  co_await look_for_primary(search, deadline);
-  search.probes.stop();
-  co_await search.probes.join();
-  co_await asio::this_coro::throw_if_cancelled(throws);
-
-  if (!search.found) co_return std::unexpected(no_primary(search));
+  Search search;
+  auto look = [](TaskGroup& probes, SentinelConnector& self, Search& s,
+                 Clock::time_point& until) -> Async<> {
+    co_await self.look_for_primary(probes, s, until);
+    co_return ok;
+  };
+  auto looked = co_await with_group(look, *this, search, deadline);
+  if (!looked || !search.found) co_return std::unexpected(no_primary(search));
   view_.on_promoted(search.found->address());
   co_return std::move(search.found);
 }
 
-awaitable<void> SentinelConnector::look_for_primary(Search& search, Clock::time_point deadline) {
+awaitable<void> SentinelConnector::look_for_primary(TaskGroup& probes, Search& search,
+                                                    Clock::time_point deadline) {
   auto patience = Clock::now() + 300ms;
   std::vector<Address> probed;
   while (!search.found) {
@@ -201,13 +198,11 @@ awaitable<void> SentinelConnector::look_for_primary(Search& search, Clock::time_
       for (const auto& address : view_.candidates()) {
         if (contains(probed, address)) continue;
         probed.push_back(address);
-        search.probes.start("redis.probe", probe(address, search));
+        probes.start("redis.probe", probe(address, search));
       }
     }
     if (Clock::now() >= deadline) co_return;
     co_await changed_.wait(may_probe ? deadline : std::min(deadline, patience));
-    auto state = co_await asio::this_coro::cancellation_state;
-    if (state.cancelled() != asio::cancellation_type::none) co_return;
   }
 }
 
