@@ -1,0 +1,90 @@
+#pragma once
+// What the commands share. main.cc builds the tree of commands and a Context; the file of each
+// command adds its branch to the tree, and the branch that was asked for leaves its action behind.
+//
+// Results go to standard output, messages to standard error.
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/config.h"
+#include "base/task.h"
+#include "redis/client.h"
+
+namespace CLI {
+class App;
+class Option;
+}  // namespace CLI
+
+namespace warren::cli {
+
+// Promised in `warren --help` and docs/cli.md.
+enum class Exit { ok = 0, failed = 1, usage = 2, unreachable = 3, denied = 4 };
+Exit exit_for(Errc code);
+// The way out, for a person; empty when the error itself says it.
+std::string hint_for(const Error& error);
+
+class Paint {
+ public:
+  explicit Paint(bool is_on) : is_on_(is_on) {}
+  bool is_on() const { return is_on_; }
+  std::string bold(std::string_view text) const { return in("1", text); }
+  std::string dim(std::string_view text) const { return in("2", text); }
+  std::string red(std::string_view text) const { return in("31", text); }
+  std::string green(std::string_view text) const { return in("32", text); }
+  std::string yellow(std::string_view text) const { return in("33", text); }
+
+ private:
+  std::string in(std::string_view code, std::string_view text) const {
+    return is_on_ ? fmt::format("\x1b[{}m{}\x1b[0m", code, text) : std::string(text);
+  }
+  bool is_on_;
+};
+
+struct Context {
+  asio::io_context& io;
+  ConfigSources sources;
+  Paint out, err;  // for standard output and standard error
+};
+using Action = std::function<Result<Exit>(const Context& context)>;
+
+// Every setting there is. All that are not secret are flags of every command.
+std::vector<Setting> all_settings();
+// Reads them, and has the log obey them.
+Result<Config> load_config(const Context& context);
+
+void add_redis_ping(CLI::App& redis, Action& chosen);
+void add_redis_info(CLI::App& redis, Action& chosen);
+void add_config(CLI::App& root, Action& chosen);
+void add_doctor(CLI::App& root, Action& chosen);
+void add_completion(CLI::App& root, Action& chosen);
+
+// An option with a value of this kind ("TIME", "FILE", "a|b|c"), checked when it is read.
+using Check = std::function<Result<>(std::string_view value)>;
+CLI::Option* add_value(CLI::App& app, const std::string& name, const std::string& kind,
+                       const std::string& help, Check check, const std::string& fallback = "");
+std::string value_of(const CLI::Option& option);
+CLI::Option* add_json(CLI::App& app);  // --json
+
+std::string flag_of(const Setting& setting);     // --redis-url
+std::string path_of(const CLI::App& app);        // warren redis ping
+std::string kind_of(const CLI::Option& option);  // empty: it takes no value
+std::vector<const CLI::App*> commands_of(const CLI::App& app);
+const CLI::App& asked_for(const CLI::App& root);  // the innermost command that was named
+std::string help_of(const CLI::App& app, const Paint& paint);
+// Why the words could not be understood, with the nearest ones that can, and the way out.
+struct Misuse {
+  std::string what, hint;
+};
+Misuse explain_misuse(const CLI::App& root, const std::string& parser_says);
+
+// Runs the body with a client for the Redis of the settings, and closes that afterwards.
+Result<Exit> with_client(const Context& context, const Config& config,
+                         std::chrono::milliseconds timeout,
+                         const std::function<Async<Exit>(redis::Client&)>& body);
+
+// Text from elsewhere, unable to move the cursor or to end the line.
+std::string printable(std::string text);
+
+}  // namespace warren::cli

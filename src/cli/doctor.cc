@@ -1,0 +1,329 @@
+// warren doctor: whether this machine and its Redis are fit for Warren, and how to mend what is
+// not.
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+#include <sys/resource.h>
+
+#include <CLI/CLI.hpp>
+#include <boost/json.hpp>
+#include <charconv>
+#include <cstdio>
+
+#include "cli/cli.h"
+#include "cli/survey.h"
+
+namespace warren::cli {
+
+namespace {
+
+enum class Mark { ok, warn, fail };
+const char* name_of(Mark mark) {
+  switch (mark) {
+    case Mark::ok:
+      return "ok";
+    case Mark::warn:
+      return "warn";
+    case Mark::fail:
+      return "fail";
+  }
+  std::abort();
+}
+
+struct Finding {
+  std::string name;
+  Mark mark;
+  std::string found;
+  std::string mend;  // empty when there is nothing to mend
+};
+using Findings = std::vector<Finding>;
+
+// The first line that a program says about itself; nothing when it is not installed. The command is
+// ours, not the user's, so a shell may read it.
+std::optional<std::string> first_line_of(const std::string& command) {
+  FILE* pipe = popen(("timeout 5 " + command + " 2>/dev/null").c_str(), "r");
+  if (!pipe) return std::nullopt;
+  char line[200] = "";
+  bool said = std::fgets(line, sizeof line, pipe);
+  bool ended_well = pclose(pipe) == 0;
+  if (!said || !ended_well) return std::nullopt;
+  std::string text = line;
+  if (text.ends_with('\n')) text.pop_back();
+  return text;
+}
+
+void check_installed(Findings& findings) {
+  if (auto server = first_line_of("redis-server --version")) {
+    auto version = server->substr(server->find("v=") + 2);
+    findings.push_back(
+        {"redis-server", Mark::ok, "installed, " + version.substr(0, version.find(' ')), ""});
+  } else {
+    findings.push_back({"redis-server", Mark::warn, "not installed",
+                        "apt install redis-server, if a Redis is to run on this machine"});
+  }
+  if (auto git = first_line_of("git --version"))
+    findings.push_back({"git", Mark::ok, "installed, " + git->substr(git->rfind(' ') + 1), ""});
+  else
+    findings.push_back({"git", Mark::warn, "not installed", "apt install git"});
+}
+
+void check_open_files(Findings& findings) {
+  constexpr rlim_t wanted = 4096;
+  rlimit limit{};
+  getrlimit(RLIMIT_NOFILE, &limit);
+  bool enough = limit.rlim_cur >= wanted;
+  auto found = limit.rlim_cur == RLIM_INFINITY ? "no limit" : std::to_string(limit.rlim_cur);
+  findings.push_back({"open files", enough ? Mark::ok : Mark::warn, found,
+                      enough ? ""
+                             : fmt::format("a service with many connections wants {} or more: "
+                                           "ulimit -n 65536, or LimitNOFILE= of systemd",
+                                           wanted)});
+}
+
+// 7.0.15 as 700; 0 when it is not a version.
+int major_and_minor(const std::string& version) {
+  int major = 0, minor = 0;
+  auto* end = version.data() + version.size();
+  auto [dot, error] = std::from_chars(version.data(), end, major);
+  if (error == std::errc() && dot != end) std::from_chars(dot + 1, end, minor);
+  return major * 100 + minor;
+}
+
+Finding version_of(const Server& server) {
+  auto version = server.text("redis_version");
+  auto number = major_and_minor(version);
+  if (number < 602)
+    return {"version", Mark::fail, version, "upgrade to Redis 7; 6.2 is the oldest that works"};
+  if (number < 700) return {"version", Mark::warn, version, "Redis 7 is recommended"};
+  return {"version", Mark::ok, version, ""};
+}
+
+Finding eviction_of(const Server& server) {
+  auto policy = server.text("maxmemory_policy");
+  if (policy == "noeviction") return {"eviction", Mark::ok, policy, ""};
+  return {"eviction", Mark::fail, policy + ": a full server may drop leases and their tokens",
+          "CONFIG SET maxmemory-policy noeviction, and the same in redis.conf"};
+}
+
+Finding persistence_of(const Server& server) {
+  if (server.number("aof_enabled")) return {"persistence", Mark::ok, "append-only file", ""};
+  std::string mend = "CONFIG SET appendonly yes, and the same in redis.conf";
+  if (!server.config)
+    return {"persistence", Mark::warn,
+            "no append-only file; whether there are snapshots, this user may not ask", mend};
+  auto& save = server.config->at("save");
+  if (save.empty()) return {"persistence", Mark::warn, "none: a restart forgets everything", mend};
+  return {"persistence", Mark::warn,
+          fmt::format("snapshots only (save {}): a crash forgets what came after the last", save),
+          mend};
+}
+
+Finding durability_of(const Server& server) {
+  if (!server.config)
+    return {"min-replicas-to-write", Mark::warn, "this user may not ask (CONFIG GET)",
+            "allow it: ACL SETUSER name +config|get"};
+  auto& least = server.config->at("min-replicas-to-write");
+  if (least != "0") return {"min-replicas-to-write", Mark::ok, least, ""};
+  return {"min-replicas-to-write", Mark::warn,
+          "0: a primary that is cut off goes on taking writes, which a failover then discards",
+          "CONFIG SET min-replicas-to-write 1, and the same in redis.conf"};
+}
+
+Finding clock_of(const Server& server) {
+  auto ms = [](Clock::duration time) {
+    return std::chrono::duration<double, std::milli>(time).count();
+  };
+  auto found = fmt::format("{:+.2f} ms against ours, give or take {:.2f} ms", ms(server.ahead),
+                           ms(server.ahead_error));
+  if (std::chrono::abs(server.ahead) - server.ahead_error < 500ms)
+    return {"clock", Mark::ok, found, ""};
+  return {"clock", Mark::warn, found, "run a time service (chrony, systemd-timesyncd) on both"};
+}
+
+// Of several servers the finding is that of the worst, and says which it is.
+void add_worst(Findings& findings, const std::vector<Server>& servers,
+               Finding (*look)(const Server&)) {
+  std::optional<Finding> worst;
+  for (auto& server : servers) {
+    auto finding = look(server);
+    if (servers.size() > 1 && finding.mark != Mark::ok)
+      finding.found = fmt::format("{}: {}", to_string(server.address), finding.found);
+    if (!worst || finding.mark > worst->mark) worst = finding;
+  }
+  if (worst) findings.push_back(*worst);
+}
+
+awaitable<void> check_sentinels(redis::Client& client, std::size_t replicas,
+                                Clock::time_point deadline, Findings& findings) {
+  auto& settings = client.settings();
+  auto dialer = redis::Dialer::create(settings);
+  ensure(dialer, "certificates that a client was made with can be loaded");
+  auto sentinels = dialer->for_sentinels();
+  std::size_t answering = 0;
+  std::string no_quorum;
+  for (auto& address : settings.addresses) {
+    auto sentinel = co_await sentinels.dial(address, deadline);
+    if (!sentinel) continue;
+    redis::Command question("SENTINEL", "CKQUORUM", settings.master_name);
+    auto quorum = co_await (*sentinel)->ask(std::move(question), deadline);
+    if (!quorum) no_quorum = quorum.error().what;
+    ++answering;
+  }
+  auto all = settings.addresses.size();
+  auto found = fmt::format("{} of {} sentinels answer, {} {}", answering, all, replicas,
+                           replicas == 1 ? "replica" : "replicas");
+  if (answering * 2 <= all)
+    findings.push_back({"topology", Mark::fail, found, "start the sentinels that are missing"});
+  else if (!no_quorum.empty())
+    findings.push_back({"topology", Mark::fail, found + "; " + no_quorum,
+                        "start the sentinels that are missing, or lower the quorum"});
+  else if (replicas == 0)
+    findings.push_back({"topology", Mark::warn, found, "add a replica: nobody can take over"});
+  else if (answering < all || all < 3)
+    findings.push_back(
+        {"topology", Mark::warn, found, "have three sentinels or more, all running"});
+  else
+    findings.push_back({"topology", Mark::ok, found, ""});
+}
+
+awaitable<void> check_cluster(redis::Client& client, const std::vector<Server>& servers,
+                              Clock::time_point deadline, Findings& findings) {
+  auto options = redis::CallOptions().by(deadline).idempotent().on_any_node();
+  auto info = co_await client.command(redis::Command("CLUSTER", "INFO"), options);
+  if (!info) {
+    findings.push_back({"topology", Mark::warn, info.error().what, ""});
+    co_return;
+  }
+  auto alone = std::ranges::count_if(servers, [](const Server& server) {
+    return server.role == "primary" && server.number("connected_slaves") == 0;
+  });
+  auto primaries = std::ranges::count(servers, "primary", &Server::role);
+  auto found = fmt::format("{} primaries, {} replicas", primaries, std::ssize(servers) - primaries);
+  if (!info->text.contains("cluster_state:ok") || !info->text.contains("cluster_slots_ok:16384"))
+    findings.push_back({"topology", Mark::fail, found + ", but not all slots are served",
+                        "redis-cli --cluster check, then --cluster fix"});
+  else if (alone > 0)
+    findings.push_back({"topology", Mark::warn,
+                        fmt::format("{}; {} of the primaries without one", found, alone),
+                        "add a replica to each primary: redis-cli --cluster add-node"});
+  else
+    findings.push_back({"topology", Mark::ok, found + ", all slots served", ""});
+}
+
+// Whether anybody said where Redis is.
+bool is_configured(const Config& config) {
+  for (auto* name : {"redis.url", "redis.addrs", "redis.host", "redis.mode"})
+    if (config.at(name).is_set) return true;
+  return false;
+}
+
+Finding unreachable(const Config& config, const Error& error) {
+  bool is_away = error.code == Errc::unavailable || error.code == Errc::timeout;
+  if (is_configured(config) || !is_away) return {"redis", Mark::fail, error.what, hint_for(error)};
+  return {"redis", Mark::warn, "none is configured, and none answers on localhost:6379",
+          "redis-server --appendonly yes, or say where one is: REDIS_URL=redis://HOST:PORT"};
+}
+
+Async<Exit> check_redis(redis::Client& client, const Config& config,
+                        std::chrono::milliseconds timeout, Findings& findings) {
+  auto deadline = Clock::now() + timeout;
+  auto topology = co_await find_servers(client, deadline);
+  if (!topology) {
+    findings.push_back(unreachable(config, topology.error()));
+    co_return Exit::ok;
+  }
+  deadline = Clock::now() + timeout;
+  auto answers = co_await ask_all(client, topology->nodes, examine, deadline);
+  std::vector<Server> servers;
+  for (auto& answer : answers) {
+    if (answer)
+      servers.push_back(*answer);
+    else
+      findings.push_back(unreachable(config, answer.error()));
+  }
+  if (servers.empty()) co_return Exit::ok;
+  auto addresses = servers.size() == 1 ? to_string(servers[0].address)
+                                       : fmt::format("{} servers", servers.size());
+  findings.push_back(
+      {"redis", Mark::ok, fmt::format("{}, {}", cli::name_of(topology->mode), addresses), ""});
+  add_worst(findings, servers, version_of);
+  deadline = Clock::now() + timeout;
+  if (topology->mode == redis::Mode::sentinel)
+    co_await check_sentinels(client, servers.size() - 1, deadline, findings);
+  if (topology->mode == redis::Mode::cluster)
+    co_await check_cluster(client, servers, deadline, findings);
+  add_worst(findings, servers, persistence_of);
+  add_worst(findings, servers, eviction_of);
+  std::vector<Server> replicated;
+  for (auto& server : servers)
+    if (server.role == "primary" && server.number("connected_slaves") > 0)
+      replicated.push_back(server);
+  add_worst(findings, replicated, durability_of);
+  add_worst(findings, servers, clock_of);
+  co_return Exit::ok;
+}
+
+void print(const Findings& findings, const Paint& paint) {
+  std::size_t width = 0;
+  int counts[3] = {};
+  for (auto& finding : findings) width = std::max(width, finding.name.size());
+  for (auto& [name, mark, found, mend] : findings) {
+    ++counts[int(mark)];
+    auto word = fmt::format("{:<4}", name_of(mark));
+    auto shown = mark == Mark::ok     ? paint.green(word)
+                 : mark == Mark::warn ? paint.yellow(word)
+                                      : paint.red(word);
+    fmt::print("{}  {:<{}}  {}\n", shown, name, width, printable(found));
+    if (!mend.empty()) fmt::print("      {:<{}}  {} {}\n", "", width, paint.dim("mend:"), mend);
+  }
+  fmt::print("\n{} ok, {} {}, {} failed\n", counts[0], counts[1],
+             counts[1] == 1 ? "warning" : "warnings", counts[2]);
+}
+
+void print_json(const Findings& findings, bool is_fit) {
+  boost::json::array checks;
+  for (auto& [name, mark, found, mend] : findings)
+    checks.push_back(boost::json::object{
+        {"name", name}, {"mark", name_of(mark)}, {"found", found}, {"mend", mend}});
+  boost::json::object whole{{"ok", is_fit}, {"checks", std::move(checks)}};
+  fmt::print("{}\n", boost::json::serialize(whole));
+}
+
+}  // namespace
+
+void add_doctor(CLI::App& root, Action& chosen) {
+  auto* app =
+      root.add_subcommand("doctor", "Check this machine and its Redis, and how to mend them")
+          ->group("This machine");
+  app->footer(
+      "Exits with 0 when nothing failed; warnings are advice. With a failure it exits with 1.\n"
+      "That no Redis is configured and none runs here is a warning.\n\n"
+      "Example\n"
+      "  warren doctor --redis-url redis://redis.example:6379");
+  auto* as_json = add_json(*app);
+  auto* timeout = add_value(*app, "--timeout", "TIME",
+                            "for each step: finding the servers, examining them, the topology",
+                            duration(), "2s");
+  app->callback([=, &chosen] {
+    chosen = [=](const Context& context) -> Result<Exit> {
+      auto config = load_config(context);
+      if (!config) return std::unexpected(config.error());
+      auto limit = *parse_duration(value_of(*timeout));
+      Findings findings;
+      check_installed(findings);
+      check_open_files(findings);
+      auto checked = with_client(context, *config, limit, [&](redis::Client& client) {
+        return check_redis(client, *config, limit, findings);
+      });
+      if (!checked) return checked;
+      bool is_fit = std::ranges::none_of(
+          findings, [](const Finding& finding) { return finding.mark == Mark::fail; });
+      if (as_json->count() > 0)
+        print_json(findings, is_fit);
+      else
+        print(findings, context.out);
+      return is_fit ? Exit::ok : Exit::failed;
+    };
+  });
+}
+
+}  // namespace warren::cli

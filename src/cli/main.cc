@@ -1,0 +1,202 @@
+// The program. Builds the parts, hands them to the command that was asked for, and reports.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <filesystem>
+
+#include "base/log.h"
+#include "cli/cli.h"
+
+namespace warren::cli {
+
+namespace {
+
+using Environment = std::map<std::string, std::string>;
+
+std::string variable(const Environment& environment, const std::string& name) {
+  auto found = environment.find(name);
+  return found == environment.end() ? "" : found->second;
+}
+
+// The service that a name stands for; what is not there yet is said to be so.
+std::string description_of(const std::string& program) {
+  std::string what =
+      "Warren lets many copies of a program share one Redis without stepping on each other.\n"
+      "This version has the tools to look at Redis and at this machine; its services are planned.";
+  if (program == "warren") return what;
+  std::string service = program == "foghorn" ? "the best edge for every viewer"
+                                             : "named, isolated instances of a project";
+  return fmt::format(
+      "{} is another name of warren, for a service ({}) that is planned and not in\n"
+      "this version. Until it is, the commands are those of warren.\n\n{}",
+      program, service, what);
+}
+
+constexpr auto root_footer = R"(Settings
+  A value is taken from the first of: flag, environment, configuration file, default. X_FILE beside
+  X in the environment names a file that holds the value. Secrets cannot be flags, since every user
+  of the machine can read those: REDIS_PASSWORD, or REDIS_PASSWORD_FILE. The file is --config, else
+  $WARREN_CONFIG, else warren.toml here, else in ~/.config/warren:
+    [redis]
+    url = "redis://redis.example:6379"
+
+Examples
+  warren redis ping --redis-url redis://redis.example:6379
+  warren redis info --json
+  warren config show
+  warren doctor
+  source <(warren completion bash)
+
+Exit codes
+  0  it worked                             3  Redis cannot be reached, or not in time
+  1  the operation failed                  4  denied: password, permission or certificate
+  2  wrong usage or configuration)";
+
+// What to write behind the flag of a setting.
+std::string kind_of_setting(const std::string& name) {
+  if (name == "redis.mode") return "single|sentinel|cluster";
+  if (name == "redis.tls" || name == "redis.tls-verify") return "true|false";
+  if (name == "log.format") return "logfmt|json";
+  for (auto ending : {"-ca", "-cert", "-key"})
+    if (name.ends_with(ending)) return "FILE";
+  if (name.ends_with("-timeout")) return "TIME";
+  if (name == "log.level") return "LEVEL";
+  return name.ends_with(".db") ? "N" : name.ends_with(".url") ? "URL" : "TEXT";
+}
+
+void add_settings(CLI::App& root) {
+  for (auto& setting : all_settings()) {
+    if (setting.secret) continue;
+    auto help =
+        setting.help + (setting.environment.empty() ? "" : " [" + setting.environment + "]");
+    add_value(root, flag_of(setting), kind_of_setting(setting.name), help, nullptr,
+              setting.fallback)
+        ->group(setting.name.starts_with("redis.") ? "Redis, with any command"
+                                                   : "With any command");
+  }
+}
+
+void add_everything(CLI::App& root, const std::string& program, Action& chosen) {
+  root.fallthrough();
+  root.require_subcommand(1);
+  root.set_help_flag("-h,--help", "this text; also for each command")->group("With any command");
+  auto version =
+      program == "warren" ? "warren " WARREN_VERSION : program + " (warren) " WARREN_VERSION;
+  root.set_version_flag("--version", version, "name and version")->group("With any command");
+  add_value(root, "--config", "FILE", "the configuration file", nullptr)->group("With any command");
+  add_value(root, "--color", "auto|always|never", "auto: on a terminal, unless NO_COLOR is set",
+            one_of({"auto", "always", "never"}), "auto")
+      ->group("With any command");
+  add_settings(root);
+
+  auto* redis = root.add_subcommand("redis", "Look at Redis")->group("Look at Redis");
+  redis->require_subcommand(1);
+  add_redis_ping(*redis, chosen);
+  add_redis_info(*redis, chosen);
+  add_config(root, chosen);
+  add_doctor(root, chosen);
+  add_completion(root, chosen);
+  root.footer(root_footer);
+}
+
+Paint paint_for(const CLI::App& root, const Environment& environment, int file) {
+  auto when = value_of(*root.get_option("--color"));
+  if (when == "always") return Paint(true);
+  bool wanted = when != "never" && variable(environment, "NO_COLOR").empty() &&
+                variable(environment, "TERM") != "dumb";
+  return Paint(wanted && isatty(file));
+}
+
+// A file that was asked for must exist; one in the usual places may.
+std::string config_file(const CLI::App& root, const Environment& environment) {
+  auto* given = root.get_option("--config");
+  if (given->count() > 0) return value_of(*given);
+  if (auto file = variable(environment, "WARREN_CONFIG"); !file.empty()) return file;
+  auto home = variable(environment, "HOME");
+  auto folder = variable(environment, "XDG_CONFIG_HOME");
+  if (folder.empty() && !home.empty()) folder = home + "/.config";
+  std::error_code ignored;
+  if (std::filesystem::exists("warren.toml", ignored)) return "warren.toml";
+  auto file = folder + "/warren/warren.toml";
+  return !folder.empty() && std::filesystem::exists(file, ignored) ? file : "";
+}
+
+ConfigSources sources_of(const CLI::App& root, Environment environment) {
+  ConfigSources sources;
+  sources.file = config_file(root, environment);
+  sources.environment = std::move(environment);
+  for (auto& setting : all_settings()) {
+    auto* option = setting.secret ? nullptr : root.get_option(flag_of(setting));
+    if (option && option->count() > 0) sources.flags[setting.name] = value_of(*option);
+  }
+  return sources;
+}
+
+void report(const Paint& paint, const std::string& what, const std::string& hint) {
+  fmt::print(stderr, "{} {}\n", paint.red("error:"), printable(what));
+  if (!hint.empty()) fmt::print(stderr, "{} {}\n", paint.yellow("hint:"), printable(hint));
+}
+
+// CLI11 throws what it has to say; none of that leaves this function. No value: go on.
+std::optional<Exit> parse(CLI::App& root, int argc, char** argv, const Environment& environment) {
+  try {
+    root.parse(argc, argv);
+    return std::nullopt;
+  } catch (const CLI::CallForHelp&) {
+    auto paint = paint_for(root, environment, STDOUT_FILENO);
+    fmt::print("{}", help_of(asked_for(root), paint));
+    return Exit::ok;
+  } catch (const CLI::CallForVersion& version) {
+    fmt::print("{}\n", version.what());
+    return Exit::ok;
+  } catch (const CLI::ParseError& error) {
+    auto paint = paint_for(root, environment, STDERR_FILENO);
+    auto& app = asked_for(root);
+    bool is_incomplete = !commands_of(app).empty() && root.remaining(true).empty() &&
+                         dynamic_cast<const CLI::RequiredError*>(&error);
+    if (is_incomplete) {
+      fmt::print(stderr, "{}", help_of(app, paint));
+    } else {
+      std::string says = error.what();
+      if (dynamic_cast<const CLI::ArgumentMismatch*>(&error))
+        says = says.substr(0, says.find(':')) + " needs a value";
+      auto [what, hint] = explain_misuse(root, says);
+      report(paint, what, hint);
+    }
+    return Exit::usage;
+  }
+}
+
+Exit run(int argc, char** argv) {
+  auto environment = process_environment();
+  auto program = std::filesystem::path(argc > 0 ? argv[0] : "warren").filename().string();
+  Action chosen;
+  CLI::App root(description_of(program), program);
+  add_everything(root, program, chosen);
+  if (auto done = parse(root, argc, argv, environment)) return *done;
+
+  asio::io_context io(1);
+  auto out = paint_for(root, environment, STDOUT_FILENO);
+  auto err = paint_for(root, environment, STDERR_FILENO);
+  Context context{io, sources_of(root, std::move(environment)), out, err};
+  auto result = chosen(context);
+  if (result) return *result;
+  std::fflush(stdout);  // what was found out before the error comes before it
+  report(err, result.error().what, hint_for(result.error()));
+  return exit_for(result.error().code);
+}
+
+}  // namespace
+
+}  // namespace warren::cli
+
+int main(int argc, char** argv) {
+  using namespace warren::cli;
+  auto exit = run(argc, argv);
+  if (std::fflush(stdout) != 0 || std::ferror(stdout)) {
+    fmt::print(stderr, "error: standard output cannot be written\n");
+    exit = Exit::failed;
+  }
+  return static_cast<int>(exit);
+}
