@@ -17,112 +17,104 @@ std::string flag_name(const CLI::Option& option) {
   return option.get_lnames().empty() ? "" : "--" + option.get_lnames().front();
 }
 
-struct Shell {
-  std::string path_cases;   // the commands, as patterns
-  std::string value_cases;  // flags: what may follow
-  std::string place_cases;  // commands: what they offer
-  std::set<std::string> value_flags;
+struct Cases {
+  std::string commands;  // which words lead down the tree
+  std::string values;    // by flag: what may follow it
+  std::string offers;    // by place in the tree: its commands, and its own flags
+  std::set<std::string> flags_with_value;
 };
 
-// "redis ping" of "warren redis ping"
+// "/redis/ping" of `warren redis ping`
 std::string place_of(const CLI::App& app) {
   return app.get_parent() ? place_of(*app.get_parent()) + "/" + app.get_name() : "";
 }
 
-// What may be typed where a value of this kind is wanted; both shells know `_warren_files`.
+std::string words_in(std::string kind) {
+  std::ranges::replace(kind, '|', ' ');
+  return kind;
+}
+
 std::string offer(const std::string& kind) {
   if (kind == "FILE") return "_warren_files";
-  if (!kind.contains('|')) return ":";
-  auto words = kind;
-  std::ranges::replace(words, '|', ' ');
-  return "_warren_words " + words;
+  return kind.contains('|') ? "_warren_words " + words_in(kind) : ":";
 }
 
-void describe(const CLI::App& app, Shell& shell) {
-  std::string words;
+void collect(const CLI::App& app, Cases& cases) {
+  std::string words, flags;
   for (auto* option : app.get_options()) {
-    auto kind = kind_of(*option);
-    if (!option->nonpositional()) {
-      std::ranges::replace(kind, '|', ' ');
-      words += " " + kind;
-      continue;
-    }
-    auto flag = flag_name(*option);
-    words += " " + flag;
-    if (!kind.empty() && shell.value_flags.insert(flag).second)
-      shell.value_cases += fmt::format("    {}) {}; return ;;\n", flag, offer(kind));
+    auto kind = kind_of(*option), flag = flag_name(*option);
+    bool is_inherited = app.get_parent() && option == app.get_help_ptr();
+    if (!option->nonpositional()) words += " " + words_in(kind);
+    if (!option->nonpositional() || is_inherited) continue;
+    flags += " " + flag;
+    if (!kind.empty() && cases.flags_with_value.insert(flag).second)
+      cases.values += fmt::format("    {}) {}; return ;;\n", flag, offer(kind));
   }
-  // Flags of the root can be given anywhere.
-  if (app.get_parent()) words += " $_warren_flags";
   for (auto* command : commands_of(app)) {
     words += " " + command->get_name();
-    shell.path_cases += fmt::format("      {}) place+=/$word ;;\n", place_of(*command));
+    cases.commands += fmt::format("      {}) place+=/$word ;;\n", place_of(*command));
   }
-  shell.place_cases += fmt::format("    '{}') _warren_words{} ;;\n", place_of(app), words);
-  for (auto* command : commands_of(app)) describe(*command, shell);
+  // Flags of the root are given anywhere, so those are always there.
+  cases.offers += fmt::format("    '{}') offered='{}' flags+='{}' ;;\n", place_of(app), words,
+                              app.get_parent() ? flags : "");
+  for (auto* command : commands_of(app)) collect(*command, cases);
 }
 
-constexpr auto walk = R"(  while (( $# > 1 )); do
+// For both shells. Called with the word before the cursor, the one at it, and all up to there.
+constexpr auto common = R"(_warren_complete() {{
+  local previous=$1 current=$2 place= word= offered= flags='{0}'
+  shift 2
+  while (( $# > 1 )); do
     word=$1; shift
     case $word in
-      {0}) shift; continue ;;
+      {1}) shift; continue ;;
     esac
     case $place/$word in
-{1}    esac
+{2}    esac
   done
+  case $previous in
+{3}  esac
+  case $place in
+{4}  esac
+  case $current in
+    -*) _warren_words $flags ;;
+    *) _warren_words $offered ;;
+  esac
+}}
 )";
 
-constexpr auto bash_script = R"(# Completion of warren for bash: source <(warren completion bash)
-_warren_words() {{ COMPREPLY=($(compgen -W "$*" -- "$_warren_current")); }}
-_warren_files() {{ COMPREPLY=($(compgen -f -- "$_warren_current")); }}
-_warren_walk() {{
-  local place= word _warren_flags={0}
-{1}  _warren_offer "$place"
-}}
-_warren_offer() {{
-  case $_warren_previous in
-{2}  esac
-  case $1 in
-{3}  esac
-}}
-_warren() {{
-  local _warren_current=${{COMP_WORDS[COMP_CWORD]}} _warren_previous=${{COMP_WORDS[COMP_CWORD-1]}}
+constexpr auto bash_begin = R"(# Completion of warren for bash: source <(warren completion bash)
+_warren_words() { COMPREPLY=($(compgen -W "$*" -- "$current")); }
+_warren_files() { compopt -o filenames 2>/dev/null; COMPREPLY=($(compgen -f -- "$current")); }
+)";
+constexpr auto bash_end = R"(_warren() {
   COMPREPLY=()
-  _warren_walk "${{COMP_WORDS[@]:1:COMP_CWORD}}"
-}}
+  _warren_complete "${COMP_WORDS[COMP_CWORD-1]}" "${COMP_WORDS[COMP_CWORD]}" \
+    "${COMP_WORDS[@]:1:COMP_CWORD}"
+}
 complete -F _warren warren holt sett foghorn
 )";
 
-constexpr auto zsh_script = R"(#compdef warren holt sett foghorn
+constexpr auto zsh_begin = R"(#compdef warren holt sett foghorn
 # Completion of warren for zsh, after compinit: source <(warren completion zsh)
-_warren_words() {{ compadd -- ${{=*}}; }}
-_warren_files() {{ _files; }}
-_warren_walk() {{
-  local place= word _warren_flags={0}
-{1}  _warren_offer "$place"
-}}
-_warren_offer() {{
-  case $_warren_previous in
-{2}  esac
-  case $1 in
-{3}  esac
-}}
-_warren() {{
-  local _warren_previous=$words[CURRENT-1]
-  _warren_walk "${{(@)words[2,CURRENT]}}"
-}}
+_warren_words() { compadd -- ${=*}; }
+_warren_files() { _files; }
+)";
+constexpr auto zsh_end = R"(_warren() {
+  _warren_complete "$words[CURRENT-1]" "$words[CURRENT]" "${(@)words[2,CURRENT]}"
+}
 compdef _warren warren holt sett foghorn
 )";
 
-std::string script(const CLI::App& root, const std::string& name) {
-  Shell shell;
-  describe(root, shell);
-  std::string flags;
-  for (auto* option : root.get_options()) flags += flag_name(*option) + " ";
-  flags.pop_back();
-  auto walking = fmt::format(walk, fmt::join(shell.value_flags, "|"), shell.path_cases);
-  return fmt::format(fmt::runtime(name == "bash" ? bash_script : zsh_script), "'" + flags + "'",
-                     walking, shell.value_cases, shell.place_cases);
+std::string script(const CLI::App& root, const std::string& shell) {
+  Cases cases;
+  collect(root, cases);
+  std::vector<std::string> flags;
+  for (auto* option : root.get_options()) flags.push_back(flag_name(*option));
+  auto body = fmt::format(common, fmt::join(flags, " "), fmt::join(cases.flags_with_value, "|"),
+                          cases.commands, cases.values, cases.offers);
+  bool is_bash = shell == "bash";
+  return (is_bash ? bash_begin : zsh_begin) + body + (is_bash ? bash_end : zsh_end);
 }
 
 }  // namespace
