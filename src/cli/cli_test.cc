@@ -578,6 +578,19 @@ TEST_CASE("doctor says how to mend eviction, persistence and replication") {
     CHECK_MESSAGE(finding(mended, name).at("mark") == "ok", name);
 }
 
+TEST_CASE("doctor fails for a single server that is a replica or part of a cluster") {
+  Shell shell;
+  RedisServer primary;
+  RedisServer replica({.replica_of = &primary});
+  auto doctor = shell.run({"doctor", "--json"}, {"REDIS_URL=" + url(replica)});
+  CHECK(doctor.exit == 1);
+  CHECK(finding(doctor, "topology").at("mend").as_string().ends_with(primary.address()));
+  RedisServer node({.cluster = true});
+  auto clustered = shell.run({"doctor", "--json"}, {"REDIS_URL=" + url(node)});
+  CHECK(clustered.exit == 1);
+  CHECK(finding(clustered, "topology").at("mend") == "set REDIS_MODE=cluster");
+}
+
 TEST_CASE("doctor counts the sentinels that answer, and fails without a majority") {
   Shell shell;
   SentinelTrio trio({.servers = {.appendonly = true}});

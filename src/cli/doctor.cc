@@ -101,12 +101,12 @@ Finding eviction_of(const Server& server) {
   auto policy = server.text("maxmemory_policy");
   if (policy == "noeviction") return {"eviction", Mark::ok, policy, ""};
   return {"eviction", Mark::fail, policy + ": a full server may drop leases and their tokens",
-          "CONFIG SET maxmemory-policy noeviction, and the same in redis.conf"};
+          "redis-cli CONFIG SET maxmemory-policy noeviction, and the same in redis.conf"};
 }
 
 Finding persistence_of(const Server& server) {
   if (server.number("aof_enabled")) return {"persistence", Mark::ok, "append-only file", ""};
-  std::string mend = "CONFIG SET appendonly yes, and the same in redis.conf";
+  std::string mend = "redis-cli CONFIG SET appendonly yes, and the same in redis.conf";
   if (!server.config)
     return {"persistence", Mark::warn,
             "no append-only file; whether there are snapshots, this user may not ask", mend};
@@ -120,12 +120,12 @@ Finding persistence_of(const Server& server) {
 Finding durability_of(const Server& server) {
   if (!server.config)
     return {"min-replicas-to-write", Mark::warn, "this user may not ask (CONFIG GET)",
-            "allow it: ACL SETUSER name +config|get"};
+            "allow it: redis-cli ACL SETUSER name +config|get"};
   auto& least = server.config->at("min-replicas-to-write");
   if (least != "0") return {"min-replicas-to-write", Mark::ok, least, ""};
   return {"min-replicas-to-write", Mark::warn,
-          "0: a primary that is cut off goes on taking writes, which a failover then discards",
-          "CONFIG SET min-replicas-to-write 1, and the same in redis.conf"};
+          "0: a primary that is cut off takes writes that a failover discards",
+          "redis-cli CONFIG SET min-replicas-to-write 1, and the same in redis.conf"};
 }
 
 Finding clock_of(const Server& server) {
@@ -137,6 +137,16 @@ Finding clock_of(const Server& server) {
   if (std::chrono::abs(server.ahead) - server.ahead_error < 500ms)
     return {"clock", Mark::ok, found, ""};
   return {"clock", Mark::warn, found, "run a time service (chrony, systemd-timesyncd) on both"};
+}
+
+// Where the settings know of one server only.
+Finding topology_of(const Server& server) {
+  if (server.number("cluster_enabled"))
+    return {"topology", Mark::fail, "the server is part of a cluster", "set REDIS_MODE=cluster"};
+  if (server.role == "primary") return {"topology", Mark::ok, "one server, a primary", ""};
+  return {"topology", Mark::fail, "the server is a replica, and takes no writes",
+          fmt::format("use its primary: {}:{}", server.text("master_host"),
+                      server.text("master_port"))};
 }
 
 // Of several servers the finding is that of the worst, and says which it is.
@@ -258,8 +268,10 @@ Async<Exit> check_redis(redis::Client& client, const Config& config,
       {"redis", Mark::ok, fmt::format("{}, {}", cli::name_of(topology->mode), addresses), ""});
   add_worst(findings, servers, version_of);
   deadline = Clock::now() + timeout;
+  auto replicas = std::size_t(std::ranges::count(servers, "replica", &Server::role));
+  if (topology->mode == redis::Mode::single) findings.push_back(topology_of(servers[0]));
   if (topology->mode == redis::Mode::sentinel)
-    co_await check_sentinels(client, servers.size() - 1, deadline, findings);
+    co_await check_sentinels(client, replicas, deadline, findings);
   if (topology->mode == redis::Mode::cluster)
     co_await check_cluster(client, servers, deadline, findings);
   add_worst(findings, servers, persistence_of);

@@ -32,10 +32,12 @@ std::string shown_uptime(long long seconds) {
 bool is_primary(const Server& server) { return server.role == "primary"; }
 
 std::string shown_replication(const Server& server) {
-  if (!is_primary(server))
-    return fmt::format("follows {}:{}, link {}, last heard {} s ago", server.text("master_host"),
-                       server.text("master_port"), server.text("master_link_status"),
-                       server.text("master_last_io_seconds_ago"));
+  if (!is_primary(server)) {
+    auto text = fmt::format("follows {}:{}, link {}", server.text("master_host"),
+                            server.text("master_port"), server.text("master_link_status"));
+    auto silence = server.number("master_last_io_seconds_ago");  // -1: the link is down
+    return silence < 0 ? text : fmt::format("{}, last heard {} s ago", text, silence);
+  }
   auto replicas = server.number("connected_slaves");
   if (replicas == 0) return "no replicas";
   return fmt::format("{} {}, at most {} and {} s behind", replicas,
