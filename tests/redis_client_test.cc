@@ -502,6 +502,31 @@ TEST_CASE("a client that is closed with calls under way ends each of them") {
   }(server));
 }
 
+TEST_CASE("what the client does can be scraped") {
+  RedisServer server;
+  with_client(settings_for(server), [](Client& client) -> awaitable<void> {
+    Metrics metrics;
+    auto published = client.publish(metrics);
+    auto refused = co_await client.command(Command("NOSUCHCOMMAND"));
+    CHECK(!refused);
+    for (int i = 0; i < 3; ++i) {
+      auto pong = co_await client.command(Command("PING"));
+      REQUIRE(pong);
+    }
+    auto text = metrics.exposition();
+    for (const char* line :
+         {"warren_redis_calls_total{outcome=\"answered\"} 3", "{outcome=\"refused\"} 1",
+          "warren_redis_connects_total{outcome=\"ok\"} 1", "warren_redis_pending_calls 0",
+          "warren_redis_roundtrip_seconds_count 4"}) {
+      CAPTURE(line);
+      CAPTURE(text);
+      CHECK(text.find(line) != text.npos);
+    }
+    text = metrics.exposition();
+    CHECK(text.find("warren_redis_roundtrip_seconds_count 4") != text.npos);
+  });
+}
+
 TEST_CASE("user, password, database and unix socket are used as given") {
   RedisServer server(
       {.password = "pw", .users = {"alice on >secret ~* &* +@all"}, .unix_socket = true});

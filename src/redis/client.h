@@ -16,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "base/metrics.h"
 #include "base/task.h"
 #include "redis/conversation.h"
 #include "redis/durable.h"
@@ -96,9 +97,10 @@ class Client final : public Submitter {
     PipelineCounters calls;
     std::uint64_t connects = 0, connect_failures = 0;
     std::size_t pending = 0;
-    Clock::duration round_trip{};
   };
   Counters counters() const;
+  // Keeps warren_redis_… up to date for as long as the caller keeps what is returned.
+  [[nodiscard]] std::shared_ptr<void> publish(Metrics& metrics) const;
 
  private:
   Client(asio::any_io_executor executor, Dialer dialer);

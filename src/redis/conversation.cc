@@ -14,8 +14,7 @@ constexpr std::size_t chunk = 16u << 10;
 Async<> in_time(awaitable<void> event, Clock::time_point deadline, const Address& address) {
   auto first = co_await (std::move(event) || sleep_until(deadline));
   auto state = co_await asio::this_coro::cancellation_state;
-  if (is_cancelled(state))
-    co_return fail(Errc::cancelled, "the caller left");
+  if (is_cancelled(state)) co_return fail(Errc::cancelled, "the caller left");
   if (first.index() == 1) co_return fail(Errc::timeout, "{} does not answer", to_string(address));
   co_return ok;
 }

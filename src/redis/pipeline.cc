@@ -14,6 +14,21 @@ constexpr std::string_view asking = "*1\r\n$6\r\nASKING\r\n";
 
 }  // namespace
 
+PipelineCounters& PipelineCounters::operator+=(const PipelineCounters& other) {
+  answered += other.answered;
+  refused += other.refused;
+  timed_out += other.timed_out;
+  unknown += other.unknown;
+  overloaded += other.overloaded;
+  writes += other.writes;
+  bytes_out += other.bytes_out;
+  reads += other.reads;
+  bytes_in += other.bytes_in;
+  for (std::size_t i = 0; i < round_trips.size(); ++i) round_trips[i] += other.round_trips[i];
+  round_trip_seconds += other.round_trip_seconds;
+  return *this;
+}
+
 Pipeline::Pipeline(PipelineOwner& owner, PipelineLimits limits)
     : owner_(owner), limits_(limits), ring_(256), in_(read_buffer_bytes), parser_(limits.parser) {}
 
@@ -88,6 +103,7 @@ Result<> Pipeline::received(std::size_t bytes, Clock::time_point now) {
   ++counters_.reads;
   counters_.bytes_in += bytes;
   last_received_ = now;
+  sampled_ = Clock::time_point::max();
   while (in_begin_ < in_end_) {
     Reply reply;
     auto progress =
@@ -96,13 +112,20 @@ Result<> Pipeline::received(std::size_t bytes, Clock::time_point now) {
     if (progress.status == Parser::Status::incomplete) break;
     if (progress.status == Parser::Status::broken)
       return fail(Errc::protocol, "{}", parser_.problem());
-    auto dispatched = dispatch(std::move(reply), now);
+    auto dispatched = dispatch(std::move(reply));
     if (!dispatched) return dispatched;
+  }
+  if (sampled_ <= now) {
+    double took = std::chrono::duration<double>(now - sampled_).count();
+    auto bucket = std::ranges::lower_bound(PipelineCounters::round_trip_bounds, took);
+    ++counters_.round_trips[static_cast<std::size_t>(bucket -
+                                                     PipelineCounters::round_trip_bounds.begin())];
+    counters_.round_trip_seconds += took;
   }
   return ok;
 }
 
-Result<> Pipeline::dispatch(Reply reply, Clock::time_point now) {
+Result<> Pipeline::dispatch(Reply reply) {
   if (reply.kind == Reply::Kind::push) {
     owner_.on_push(std::move(reply));
     return ok;
@@ -121,7 +144,7 @@ Result<> Pipeline::dispatch(Reply reply, Clock::time_point now) {
   ++first_;
   if (!call) return ok;
   call->pipeline_ = nullptr;
-  round_trip_ = now - call->sent_at_;
+  sampled_ = call->sent_at_;
   if (!reply.is_error()) {
     ++counters_.answered;
     call->complete(std::move(reply));

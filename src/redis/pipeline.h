@@ -12,6 +12,7 @@
 //
 // A pipeline outlives connections. What was never given to the socket is sent on the next one;
 // a call becomes bytes as late as possible, so "never sent" is a fact and not a guess.
+#include <array>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -34,6 +35,13 @@ struct PipelineLimits {
 struct PipelineCounters {
   std::uint64_t answered = 0, refused = 0, timed_out = 0, unknown = 0, overloaded = 0;
   std::uint64_t writes = 0, bytes_out = 0, reads = 0, bytes_in = 0;
+  // From writing to answer, of one call per read: how many took at most so long.
+  static constexpr std::array<double, 10> round_trip_bounds{0.0001, 0.00025, 0.0005, 0.001, 0.0025,
+                                                            0.005,  0.01,    0.05,   0.25,  1};
+  std::array<std::uint64_t, round_trip_bounds.size() + 1> round_trips{};
+  double round_trip_seconds = 0;
+
+  PipelineCounters& operator+=(const PipelineCounters& other);
 };
 
 // The side of a pipeline that knows about servers and topologies.
@@ -86,8 +94,6 @@ class Pipeline {
   std::size_t waiting() const { return waiting_.size(); }
   std::size_t in_flight() const { return last_ - first_; }
   Clock::time_point last_received() const { return last_received_; }
-  // From writing to answer, of one call per read; zero before the first.
-  Clock::duration round_trip() const { return round_trip_; }
   const PipelineCounters& counters() const { return counters_; }
 
  private:
@@ -100,7 +106,7 @@ class Pipeline {
   Slot& slot(std::uint64_t ticket) { return ring_[ticket & (ring_.size() - 1)]; }
   void send(Call& call, Clock::time_point now);
   void forget(Call& call);
-  Result<> dispatch(Reply reply, Clock::time_point now);
+  Result<> dispatch(Reply reply);
 
   PipelineOwner& owner_;
   PipelineLimits limits_;
@@ -115,7 +121,7 @@ class Pipeline {
   Parser parser_;
   Clock::time_point wake_at_ = Clock::time_point::max();
   Clock::time_point last_received_{};
-  Clock::duration round_trip_{};
+  Clock::time_point sampled_{};  // when the last answered call was sent
   PipelineCounters counters_;
 };
 

@@ -154,21 +154,10 @@ void PrimaryRouter::count(Client::Counters& counters) const {
 }
 
 void count_link(const Link& link, Client::Counters& counters) {
-  const auto& from = link.pipeline().counters();
-  auto& to = counters.calls;
-  to.answered += from.answered;
-  to.refused += from.refused;
-  to.timed_out += from.timed_out;
-  to.unknown += from.unknown;
-  to.overloaded += from.overloaded;
-  to.writes += from.writes;
-  to.bytes_out += from.bytes_out;
-  to.reads += from.reads;
-  to.bytes_in += from.bytes_in;
+  counters.calls += link.pipeline().counters();
   counters.connects += link.counters().connects;
   counters.connect_failures += link.counters().connect_failures;
   counters.pending += link.pending();
-  counters.round_trip = std::max(counters.round_trip, link.pipeline().round_trip());
 }
 
 std::unique_ptr<Router> make_single_router(asio::any_io_executor executor, const Dialer& dialer,

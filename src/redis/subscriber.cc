@@ -223,8 +223,7 @@ Async<Message> Subscriber::next(Clock::time_point deadline) {
     if (Clock::now() >= deadline) co_return fail(Errc::timeout, "no message came");
     co_await arrived_.wait(deadline);
     auto state = co_await asio::this_coro::cancellation_state;
-    if (is_cancelled(state))
-      co_return fail(Errc::cancelled, "the caller left");
+    if (is_cancelled(state)) co_return fail(Errc::cancelled, "the caller left");
   }
   Message message = std::move(queue_.front());
   queue_.pop_front();
