@@ -103,7 +103,7 @@ Result<> Pipeline::received(std::size_t bytes, Clock::time_point now) {
   ++counters_.reads;
   counters_.bytes_in += bytes;
   last_received_ = now;
-  sampled_ = Clock::time_point::max();
+  sample_wanted_ = true;
   while (in_begin_ < in_end_) {
     Reply reply;
     auto progress =
@@ -114,13 +114,6 @@ Result<> Pipeline::received(std::size_t bytes, Clock::time_point now) {
       return fail(Errc::protocol, "{}", parser_.problem());
     auto dispatched = dispatch(std::move(reply));
     if (!dispatched) return dispatched;
-  }
-  if (sampled_ <= now) {
-    double took = std::chrono::duration<double>(now - sampled_).count();
-    auto bucket = std::ranges::lower_bound(PipelineCounters::round_trip_bounds, took);
-    ++counters_.round_trips[static_cast<std::size_t>(bucket -
-                                                     PipelineCounters::round_trip_bounds.begin())];
-    counters_.round_trip_seconds += took;
   }
   return ok;
 }
@@ -144,7 +137,7 @@ Result<> Pipeline::dispatch(Reply reply) {
   ++first_;
   if (!call) return ok;
   call->pipeline_ = nullptr;
-  sampled_ = call->sent_at_;
+  if (std::exchange(sample_wanted_, false)) sample(last_received_ - call->sent_at_);
   if (!reply.is_error()) {
     ++counters_.answered;
     call->complete(std::move(reply));
@@ -155,6 +148,14 @@ Result<> Pipeline::dispatch(Reply reply) {
   if (auto early = std::move(call->early_error_)) reply = std::move(*early);
   owner_.on_refused(*call, std::move(reply));
   return ok;
+}
+
+void Pipeline::sample(Clock::duration round_trip) {
+  const auto& bounds = PipelineCounters::round_trip_bounds;
+  double seconds = std::chrono::duration<double>(round_trip).count();
+  auto bucket = std::ranges::lower_bound(bounds, seconds) - bounds.begin();
+  ++counters_.round_trips[static_cast<std::size_t>(bucket)];
+  counters_.round_trip_seconds += seconds;
 }
 
 void Pipeline::forget(Call& call) {

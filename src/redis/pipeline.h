@@ -107,6 +107,7 @@ class Pipeline {
   void send(Call& call, Clock::time_point now);
   void forget(Call& call);
   Result<> dispatch(Reply reply);
+  void sample(Clock::duration round_trip);
 
   PipelineOwner& owner_;
   PipelineLimits limits_;
@@ -121,7 +122,7 @@ class Pipeline {
   Parser parser_;
   Clock::time_point wake_at_ = Clock::time_point::max();
   Clock::time_point last_received_{};
-  Clock::time_point sampled_{};  // when the last answered call was sent
+  bool sample_wanted_ = false;  // once per read: a clock is not looked at for each call
   PipelineCounters counters_;
 };
 
