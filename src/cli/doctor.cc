@@ -162,29 +162,38 @@ void add_worst(Findings& findings, const std::vector<Server>& servers,
   if (worst) findings.push_back(*worst);
 }
 
+// Whether this sentinel and those it knows could agree on a failover.
+Async<bool> sees_quorum(redis::Client& client, Node sentinel, Clock::time_point deadline) {
+  auto dialer = redis::Dialer::create(client.settings());
+  if (!dialer) co_return std::unexpected(dialer.error());
+  auto sentinels = dialer->for_sentinels();
+  auto conversation = co_await sentinels.dial(sentinel.address, deadline);
+  if (!conversation) co_return std::unexpected(conversation.error());
+  std::vector<redis::Command> questions;
+  questions.emplace_back("SENTINEL", "CKQUORUM", client.settings().master_name);
+  auto answers = co_await (*conversation)->exchange(std::move(questions), deadline);
+  if (!answers) co_return std::unexpected(answers.error());
+  co_return !answers->front().is_error();
+}
+
 awaitable<void> check_sentinels(redis::Client& client, std::size_t replicas,
                                 Clock::time_point deadline, Findings& findings) {
-  auto& settings = client.settings();
-  auto dialer = redis::Dialer::create(settings);
-  ensure(dialer, "certificates that a client was made with can be loaded");
-  auto sentinels = dialer->for_sentinels();
-  std::size_t answering = 0;
-  std::string no_quorum;
-  for (auto& address : settings.addresses) {
-    auto sentinel = co_await sentinels.dial(address, deadline);
-    if (!sentinel) continue;
-    redis::Command question("SENTINEL", "CKQUORUM", settings.master_name);
-    auto quorum = co_await (*sentinel)->ask(std::move(question), deadline);
-    if (!quorum) no_quorum = quorum.error().what;
-    ++answering;
+  std::vector<Node> sentinels;
+  for (auto& address : client.settings().addresses)
+    sentinels.push_back({address, false, false, ""});
+  auto answers = co_await ask_all(client, sentinels, sees_quorum, deadline);
+  std::size_t answering = 0, doubting = 0;
+  for (auto& answer : answers) {
+    if (answer) ++answering;
+    if (answer && !*answer) ++doubting;
   }
-  auto all = settings.addresses.size();
+  auto all = sentinels.size();
   auto found = fmt::format("{} of {} sentinels answer, {} {}", answering, all, replicas,
                            replicas == 1 ? "replica" : "replicas");
   if (answering * 2 <= all)
     findings.push_back({"topology", Mark::fail, found, "start the sentinels that are missing"});
-  else if (!no_quorum.empty())
-    findings.push_back({"topology", Mark::fail, found + "; " + no_quorum,
+  else if (doubting > 0)
+    findings.push_back({"topology", Mark::fail, found + ", but they are too few for a quorum",
                         "start the sentinels that are missing, or lower the quorum"});
   else if (replicas == 0)
     findings.push_back({"topology", Mark::warn, found, "add a replica: nobody can take over"});

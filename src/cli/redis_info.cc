@@ -24,8 +24,8 @@ std::string shown_bytes(long long bytes) {
 
 std::string shown_uptime(long long seconds) {
   if (seconds < 120) return fmt::format("{} s", seconds);
-  if (seconds < 2 * 3600) return fmt::format("{} minutes", seconds / 60);
-  if (seconds < 2 * 86400) return fmt::format("{} hours", seconds / 3600);
+  if (seconds < 7200) return fmt::format("{} minutes", seconds / 60);
+  if (seconds < 172'800) return fmt::format("{} hours", seconds / 3600);
   return fmt::format("{} days", seconds / 86400);
 }
 

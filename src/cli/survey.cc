@@ -108,12 +108,12 @@ Async<redis::Topology> find_servers(redis::Client& client, Clock::time_point dea
 
 Async<std::string> role_of(redis::Conversation& server, const Node& node,
                            Clock::time_point deadline) {
-  auto role = co_await server.ask(redis::Command("ROLE"), deadline);
-  bool may_not_ask = !role && (role.error().code == Errc::denied ||  //
-                               role.error().code == Errc::refused);
-  if (!role && !may_not_ask) co_return std::unexpected(role.error());
-  bool is_primary =
-      may_not_ask || role->items.empty() ? node.is_primary : role->items[0].text == "master";
+  std::vector<redis::Command> questions;
+  questions.emplace_back("ROLE");
+  auto answers = co_await server.exchange(std::move(questions), deadline);
+  if (!answers) co_return std::unexpected(answers.error());
+  auto& role = answers->front().items;  // none when it will not say
+  bool is_primary = role.empty() ? node.is_primary : role[0].text == "master";
   co_return is_primary ? "primary" : "replica";
 }
 
@@ -134,12 +134,11 @@ Async<Server> examine(redis::Client& client, Node node, Clock::time_point deadli
   for (auto* name : examined_config) questions.emplace_back("CONFIG", "GET", name);
   auto answers = co_await conversation.exchange(std::move(questions), deadline);
   if (!answers) co_return std::unexpected(answers.error());
-  for (std::size_t i = 0; i < std::size(examined_config); ++i) {
-    auto* value = (*answers)[i].find(examined_config[i]);
-    if (!value) continue;
-    if (!server.config) server.config.emplace();
-    (*server.config)[examined_config[i]] = value->text;
-  }
+  std::map<std::string, std::string> config;
+  for (std::size_t i = 0; i < std::size(examined_config); ++i)
+    if (auto* value = (*answers)[i].find(examined_config[i]))
+      config[examined_config[i]] = value->text;
+  if (config.size() == std::size(examined_config)) server.config = std::move(config);
   auto compared = co_await compare_clocks(conversation, server, deadline);
   if (!compared) co_return std::unexpected(compared.error());
   co_return server;
