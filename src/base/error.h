@@ -19,7 +19,7 @@ enum class Errc {
   refused,          // the server understood and said no
   unavailable,      // cannot be reached now; nothing was done
   overloaded,       // a bound of ours was met; nothing was done
-  timeout,          // the deadline passed; nothing was done
+  timeout,          // the deadline passed first
   unknown_outcome,  // it was sent and no answer came: it may have been done
   protocol,         // the peer does not speak what we expect
   cancelled,        // whoever asked no longer wants it

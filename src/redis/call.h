@@ -27,7 +27,10 @@ class CallOptions {
   CallOptions by(Clock::time_point deadline) const {
     return with(&CallOptions::deadline_, deadline);
   }
-  CallOptions within(Clock::duration time) const { return by(Clock::now() + time); }
+  CallOptions within(Clock::duration time) const {
+    auto now = Clock::now();
+    return by(time < Clock::time_point::max() - now ? now + time : Clock::time_point::max());
+  }
   // Running it twice does no harm: it is sent again when the connection broke before its answer.
   CallOptions idempotent() const { return with(&CallOptions::idempotent_, true); }
   // Does not wait for a connection to come back: `unavailable` when an attempt fails.
@@ -63,14 +66,10 @@ class Pipeline;
 
 class Call {
  public:
-  // `answers`: how many replies the server gives; only the last one is the result.
-  Call(Command command, CallOptions options, std::uint16_t answers = 1)
-      : command_(std::move(command)),
-        options_(options),
-        answers_(answers),
-        deadline_(options.deadline()) {}
+  Call(Command command, CallOptions options)
+      : command_(std::move(command)), options_(options), deadline_(options.deadline()) {}
   // Only before it is submitted.
-  Call(Call&& other) noexcept : Call(std::move(other.command_), other.options_, other.answers_) {
+  Call(Call&& other) noexcept : Call(std::move(other.command_), other.options_) {
     ensure(!other.is_pending(), "a call that somebody points at stays where it is");
   }
   Call& operator=(Call&&) = delete;
@@ -87,21 +86,26 @@ class Call {
   void leave();
   bool is_pending() const { return list_ || pipeline_; }
 
-  // Where a cluster sent it so far; most calls never need this.
-  struct Redirections {
-    std::vector<std::string> trail;
-    bool asking = false;  // the next attempt is announced with ASKING
+  // How it came to be refused so far; most calls never need this.
+  struct Detours {
+    std::vector<std::string> trail;  // where a cluster sent it
+    bool asking = false;             // the next attempt is announced with ASKING
+    std::string last;                // what the last server that refused it said
   };
-  std::unique_ptr<Redirections> redirections;
-  std::uint8_t retries = 0;
+  Detours& detours() {
+    if (!detours_) detours_ = std::make_unique<Detours>();
+    return *detours_;
+  }
+  bool had_detours() const { return detours_ != nullptr; }
 
  private:
   friend class CallList;
   friend class Pipeline;
   Command command_;
   CallOptions options_;
-  std::uint16_t answers_;
   Clock::time_point deadline_;
+  bool may_have_run_ = false;  // some of its bytes left, on this or an earlier connection
+  std::unique_ptr<Detours> detours_;
   std::unique_ptr<Reply> early_error_;  // of an answer before the last
   // In a list, or in the pipeline that sent it, or nowhere.
   CallList* list_ = nullptr;

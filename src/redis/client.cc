@@ -51,8 +51,16 @@ awaitable<void> Client::close() {
 }
 
 void Client::submit(Call& call) {
+  if (call.command().needs_own_connection())
+    return complete_later(
+        executor_, call,
+        {Errc::invalid, describe(call.command()) + " cannot share a connection: use blocking(), "
+                                                   "transaction() or a Subscriber"});
+  auto now = Clock::now();
   if (call.deadline() == Clock::time_point{})
-    call.set_deadline(Clock::now() + dialer_.settings().command_timeout);
+    call.set_deadline(now + dialer_.settings().command_timeout);
+  if (call.deadline() <= now)
+    return complete_later(executor_, call, {Errc::timeout, "the deadline had passed already"});
   router_->submit(call);
 }
 
@@ -68,11 +76,10 @@ Async<Reply> Client::run(const Script& script, std::vector<std::string> keys,
 }
 
 Async<Reply> Client::transaction(std::vector<Command> commands, CallOptions options) {
-  auto answers = static_cast<std::uint16_t>(commands.size() + 2);
   for (const auto& command : commands)
     if (options.slot() == CallOptions::by_key && command.has_key())
       options = options.where(command.key());
-  CommandOperation operation(*this, Command::transaction(commands), options, answers);
+  CommandOperation operation(*this, Command::transaction(commands), options);
   auto reply = co_await std::move(operation);
   if (reply && reply->is_null())
     co_return fail(Errc::refused, "EXECABORT a watched key was changed");

@@ -124,7 +124,7 @@ class ClusterRouter final : public Router, LinkOwner {
   ClusterRouter(asio::any_io_executor executor, const Dialer& dialer, TaskGroup& tasks)
       : executor_(executor),
         dialer_(dialer),
-        parking_(executor, *this),
+        parking_(executor, dialer.settings(), *this),
         refresh_wanted_(executor),
         refreshed_(executor) {
     tasks.start("redis.parking", parking_.run());
@@ -211,14 +211,13 @@ void ClusterRouter::submit(Call& call) {
     want_refresh();
     bool waits = !problem_ || !(call.options().fails_fast() || problem_->code == Errc::denied);
     if (!waits) return complete_later(executor_, call, *problem_);
-    return parking_.park(
-        call, problem_ ? *problem_ : Error{Errc::unavailable, "the slot map is not known yet"});
+    return parking_.park(call, problem_ ? problem_->what : "the slot map is not known yet");
   }
   node(*address).link(call.options().lane()).submit(call);
 }
 
 void ClusterRouter::on_refused(Link& link, Call& call, Reply error) {
-  if (call.redirections) call.redirections->asking = false;
+  if (call.had_detours()) call.detours().asking = false;
   switch (classify(error.text)) {
     case Refusal::moved:
       return follow(link, call, error, false);
@@ -226,10 +225,10 @@ void ClusterRouter::on_refused(Link& link, Call& call, Reply error) {
       return follow(link, call, error, true);
     case Refusal::not_primary:
       want_refresh();
-      return parking_.park(call, error_of(error));
+      return parking_.park(call, std::move(error.text));
     case Refusal::later:
       if (error.text.starts_with("CLUSTERDOWN")) want_refresh();
-      return parking_.park(call, error_of(error));
+      return parking_.park(call, std::move(error.text));
     case Refusal::final:
       return call.complete(std::unexpected(error_of(error)));
   }
@@ -238,13 +237,12 @@ void ClusterRouter::on_refused(Link& link, Call& call, Reply error) {
 void ClusterRouter::follow(Link& link, Call& call, const Reply& error, bool asking) {
   auto to = parse_redirection(error.text, link.address());
   if (!to) return call.complete(std::unexpected(to.error()));
-  if (!call.redirections) call.redirections = std::make_unique<Call::Redirections>();
-  auto& trail = call.redirections->trail;
+  auto& trail = call.detours().trail;
   trail.push_back(fmt::format("{} said {}", to_string(link.address()), error.text));
   if (trail.size() > redirection_limit)
     return call.complete(fail(Errc::unavailable, "{} was sent from server to server: {}",
                               describe(call.command()), fmt::join(trail, ", ")));
-  call.redirections->asking = asking;
+  call.detours().asking = asking;
   if (!asking) {
     map_.patch(to->slot, to->address);
     want_refresh();

@@ -252,7 +252,31 @@ Command Command::transaction(std::span<const Command> commands) {
   Command all("MULTI");
   for (const auto& command : commands) all.bytes_ += command.bytes_;
   all.bytes_ += Command("EXEC").bytes_;
+  all.answers_ = static_cast<std::uint32_t>(commands.size() + 2);
   return all;
+}
+
+bool Command::needs_own_connection() const {
+  static constexpr std::array<std::string_view, 34> names{
+      "ASKING",     "AUTH",      "BLMOVE",       "BLMPOP",     "BLPOP",       "BRPOP",
+      "BRPOPLPUSH", "BZMPOP",    "BZPOPMAX",     "BZPOPMIN",   "DISCARD",     "EXEC",
+      "HELLO",      "MONITOR",   "MULTI",        "PSUBSCRIBE", "PSYNC",       "PUNSUBSCRIBE",
+      "QUIT",       "READONLY",  "READWRITE",    "REPLCONF",   "RESET",       "SELECT",
+      "SSUBSCRIBE", "SUBSCRIBE", "SUNSUBSCRIBE", "SYNC",       "UNSUBSCRIBE", "UNWATCH",
+      "WAIT",       "WAITAOF",   "WATCH",        "FAILOVER"};
+  if (answers_ > 1) return false;  // a whole transaction leaves no trace
+  auto name = word(0);
+  auto same = [name](std::string_view other) {
+    return other.size() == name.size() && (other[0] | 0x20) == (name[0] | 0x20) &&
+           is_word(name, other);
+  };
+  if (std::ranges::any_of(names, same)) return true;
+  if (is_word(name, "CLIENT"))
+    return is_word(word(1), "REPLY") || is_word(word(1), "TRACKING") || is_word(word(1), "PAUSE");
+  if (!is_word(name, "XREAD") && !is_word(name, "XREADGROUP")) return false;
+  for (int i = 1; i < size_ && !is_word(word(i), "STREAMS"); ++i)
+    if (is_word(word(i), "BLOCK")) return true;
+  return false;
 }
 
 std::string_view Command::word(int i) const {

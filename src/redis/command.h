@@ -35,6 +35,8 @@ class Command {
   static Command transaction(std::span<const Command> commands);
 
   std::string_view bytes() const { return bytes_; }
+  // How many replies the server gives; the last one is the result.
+  std::uint32_t answers() const { return answers_; }
   int size() const { return size_; }  // words, the name included
   // The i-th word, 0 being the name; empty when there is none.
   std::string_view word(int i) const;
@@ -44,6 +46,9 @@ class Command {
   // An unknown command is taken to have its key first.
   bool has_key() const;
   std::string_view key() const;  // empty when there is none
+  // It changes the state of its connection, or blocks it (SUBSCRIBE, SELECT, a lone MULTI, BLPOP):
+  // on a shared one that would be everybody's.
+  bool needs_own_connection() const;
 
  private:
   // "$5\r\n" and the like.
@@ -109,6 +114,7 @@ class Command {
 
   std::string bytes_;
   int size_ = 0;
+  std::uint32_t answers_ = 1;
 };
 
 // For logs and errors: the name and, where there is one, the key; never values, which may be

@@ -67,13 +67,17 @@ void Link::submit(Call& call) {
 }
 
 void Link::flush() {
-  if (!transport_ || write_blocked_) return;
+  if (!transport_ || problem_ || write_blocked_ || write_closed_) return;
   auto now = Clock::now();
   for (;;) {
     auto bytes = pipeline_.to_write(now);
     if (bytes.empty()) return;
     auto done = transport_->write(bytes);
-    if (done.status == Transport::Done::closed) return break_connection(transport_->why());
+    if (done.status == Transport::Done::closed) {
+      // Answers may still be there to be read; the read loop finds the end behind them.
+      write_closed_ = true;
+      return;
+    }
     if (done.status == Transport::Done::would_block) {
       write_blocked_ = true;
       return flush_wanted_.notify();
@@ -118,7 +122,7 @@ awaitable<void> Link::stay_connected() {
     address_ = (*conversation)->address();
     transport_ = (*conversation)->release();
     problem_.reset();
-    write_blocked_ = false;
+    write_blocked_ = write_closed_ = false;
     ++counters_.connects;
     log::debug("redis.connected", "address", to_string(address_));
     owner_.on_connected(*this);
@@ -185,11 +189,12 @@ awaitable<Error> Link::keep_alive() {
     co_await sleep_for(settings_.ping_interval / 2);
     auto now = Clock::now();
     auto silence = now - std::max(pipeline_.last_received(), connected);
-    if (pipeline_.in_flight() > 0 && silence > settings_.silence_limit)
+    auto owed = now - std::max(pipeline_.busy_since(), connected);
+    if (pipeline_.in_flight() > 0 && owed > settings_.silence_limit)
       co_return Error{
           Errc::unavailable,
           fmt::format("{} has been silent for {} ms", to_string(address_),
-                      std::chrono::duration_cast<std::chrono::milliseconds>(silence).count())};
+                      std::chrono::duration_cast<std::chrono::milliseconds>(owed).count())};
     if (silence > settings_.ping_interval / 2 && !ping_->is_pending()) {
       ping_->set_deadline(Clock::time_point::max());
       submit(*ping_);

@@ -95,6 +95,7 @@ class Link final : PipelineOwner {
   Event flush_wanted_;
   bool wants_flush_ = false;
   bool write_blocked_ = false;
+  bool write_closed_ = false;
   bool dispatching_ = false;
   bool stopped_ = false;
   std::size_t flush_at_ = 1;

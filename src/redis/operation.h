@@ -71,6 +71,9 @@ class Operation {
   Waiter<T> waiter_;
 
  private:
+  friend Derived;
+  Operation() = default;
+
   struct Start {
     Derived* self;
     template <class Handler>
@@ -86,9 +89,8 @@ class Operation {
 class [[nodiscard]] CommandOperation final : public Call,
                                              public Operation<CommandOperation, Result<Reply>> {
  public:
-  CommandOperation(Submitter& submitter, Command command, CallOptions options,
-                   std::uint16_t answers = 1)
-      : Call(std::move(command), options, answers), submitter_(submitter) {}
+  CommandOperation(Submitter& submitter, Command command, CallOptions options)
+      : Call(std::move(command), options), submitter_(submitter) {}
   void start() { submitter_.submit(*this); }
   void cancel();
   void complete(Result<Reply> result) override { waiter_.resume(std::move(result)); }

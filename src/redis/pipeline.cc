@@ -10,6 +10,8 @@ namespace {
 constexpr std::size_t read_buffer_bytes = 64u << 10;
 // How much is turned into bytes ahead of the socket. What is beyond it can still be taken back.
 constexpr std::size_t portion_bytes = 64u << 10;
+// A buffer that one large value made larger is given back.
+constexpr std::size_t most_kept_bytes = 1u << 20;
 constexpr std::string_view asking = "*1\r\n$6\r\nASKING\r\n";
 
 }  // namespace
@@ -51,9 +53,17 @@ Result<> Pipeline::submit(Call& call) {
 
 std::string_view Pipeline::to_write(Clock::time_point now) {
   if (out_sent_ == out_.size()) {
+    if (out_.capacity() > most_kept_bytes) out_ = std::string();
     out_.clear();
     out_sent_ = 0;
-    while (!waiting_.empty() && out_.size() < portion_bytes) send(*waiting_.pop_front(), now);
+    for (Call* call = waiting_.front(); call && out_.size() < portion_bytes;) {
+      Call* next = CallList::next(*call);
+      if (call->deadline_ > now) {  // else on_time is about to end it
+        waiting_.remove(*call);
+        send(*call, now);
+      }
+      call = next;
+    }
   }
   return std::string_view(out_).substr(out_sent_);
 }
@@ -65,13 +75,15 @@ void Pipeline::send(Call& call, Clock::time_point now) {
       larger[ticket & (larger.size() - 1)] = slot(ticket);
     ring_.swap(larger);
   }
-  std::uint32_t answers = call.answers_;
-  if (call.redirections && call.redirections->asking) {
+  if (in_flight() == 0) busy_since_ = now;
+  auto before = out_.size();
+  std::uint32_t answers = call.command_.answers();
+  if (call.detours_ && call.detours_->asking) {
     out_ += asking;
     ++answers;
   }
   out_ += call.command_.bytes();
-  auto bytes = static_cast<std::uint32_t>(call.command_.bytes().size());
+  auto bytes = static_cast<std::uint32_t>(out_.size() - before);
   call.pipeline_ = this;
   call.ticket_ = last_;
   call.sent_at_ = now;
@@ -94,7 +106,12 @@ std::span<char> Pipeline::read_space() {
   // For a large value the buffer doubles as it arrives: what a peer claims is to come costs
   // nothing.
   std::size_t room = read_buffer_bytes + std::min(parser_.needed(), 2 * in_end_);
-  if (in_.size() < room || (in_.size() > 16 * room && in_end_ < room)) in_.resize(room);
+  if (in_.size() > 2 * room + most_kept_bytes) {
+    std::vector<char> smaller(room);
+    std::memcpy(smaller.data(), in_.data(), in_end_);
+    in_.swap(smaller);
+  }
+  if (in_.size() < room) in_.resize(room);
   return std::span(in_).subspan(in_end_);
 }
 
@@ -190,28 +207,45 @@ void Pipeline::on_time(Clock::time_point now) {
   while (Call* call = never_sent.pop_front()) {
     ++counters_.timed_out;
     auto why = owner_.why_waiting();
-    call->complete(
-        fail(why.code, "{} was not sent in time: {}", describe(call->command_), why.what));
+    call->complete(fail(call->may_have_run_ ? Errc::unknown_outcome : why.code,
+                        "{} was not {} in time: {}", describe(call->command_),
+                        call->may_have_run_ ? "answered" : "sent", why.what));
   }
   while (Call* call = unanswered.pop_front()) {
     ++counters_.timed_out;
-    bool harmless = call->options_.is_idempotent();
-    call->complete(fail(harmless ? Errc::timeout : Errc::unknown_outcome,
-                        "{} was sent and not answered in time", describe(call->command_)));
+    call->complete(fail(Errc::unknown_outcome, "{} was sent and not answered in time",
+                        describe(call->command_)));
   }
 }
 
+// The last calls may still be in our own buffer, of which the server has seen nothing.
+void Pipeline::take_back_unsent(CallList& unsent) {
+  std::size_t rest = out_.size() - out_sent_;
+  std::uint64_t sent = last_;
+  while (sent != first_ && slot(sent - 1).bytes <= rest) rest -= slot(--sent).bytes;
+  for (auto ticket = sent; ticket != last_; ++ticket) {
+    Call* call = slot(ticket).call;
+    if (!call) continue;
+    call->pipeline_ = nullptr;
+    unsent.push_back(*call);
+  }
+  last_ = sent;
+}
+
 void Pipeline::on_disconnect(const Error& why) {
+  CallList again, unsent, unknown;
+  take_back_unsent(unsent);
+  waiting_.put_before(unsent);
   out_.clear();
   out_sent_ = 0;
   in_begin_ = in_end_ = 0;
   parser_ = Parser(limits_.parser);
-  CallList again, unknown;
   for (; first_ != last_; ++first_) {
     Call* call = slot(first_).call;
     if (!call) continue;
     call->pipeline_ = nullptr;
     call->early_error_.reset();
+    call->may_have_run_ = true;
     (call->options_.is_idempotent() ? again : unknown).push_back(*call);
   }
   in_flight_bytes_ = 0;
@@ -233,7 +267,8 @@ void Pipeline::fail_waiting(const Error& why, Whom whom) {
     }
     call = next;
   }
-  while (Call* call = leaving.pop_front()) call->complete(std::unexpected(why));
+  while (Call* call = leaving.pop_front())
+    call->complete(fail(call->may_have_run_ ? Errc::unknown_outcome : why.code, "{}", why.what));
 }
 
 }  // namespace warren::redis

@@ -3,8 +3,8 @@
 //
 //   submit ──▶ waiting ──(write)──▶ in flight ──(read)──▶ complete
 //                 ▲                     │
-//                 └── not answered, ────┘ connection broken: sent again if idempotent, else the
-//                     idempotent          caller gets unknown_outcome
+//                 └─── not answered ────┘ connection broken: sent again if idempotent, else the
+//                                         caller gets unknown_outcome
 //
 // Redis answers in the order of the questions, so the calls in flight are a queue. A caller that
 // leaves (cancelled, or past its deadline) only empties its place in that queue: the answer that
@@ -91,6 +91,8 @@ class Pipeline {
   // Gives all waiting calls away, to be routed anew.
   void take_waiting(CallList& into) { into.put_before(waiting_); }
 
+  // The server owes an answer since then, if it owes one at all.
+  Clock::time_point busy_since() const { return std::max(busy_since_, last_received_); }
   std::size_t waiting() const { return waiting_.size(); }
   std::size_t in_flight() const { return last_ - first_; }
   Clock::time_point last_received() const { return last_received_; }
@@ -105,6 +107,7 @@ class Pipeline {
   };
   Slot& slot(std::uint64_t ticket) { return ring_[ticket & (ring_.size() - 1)]; }
   void send(Call& call, Clock::time_point now);
+  void take_back_unsent(CallList& unsent);
   void forget(Call& call);
   Result<> dispatch(Reply reply);
   void sample(Clock::duration round_trip);
@@ -122,6 +125,7 @@ class Pipeline {
   Parser parser_;
   Clock::time_point wake_at_ = Clock::time_point::max();
   Clock::time_point last_received_{};
+  Clock::time_point busy_since_{};
   bool sample_wanted_ = false;  // once per read: a clock is not looked at for each call
   PipelineCounters counters_;
 };

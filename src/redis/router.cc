@@ -1,6 +1,7 @@
 #include "redis/router.h"
 
 #include <algorithm>
+#include <array>
 
 #include "base/log.h"
 
@@ -31,20 +32,34 @@ class SingleRouter final : FixedConnector, public PrimaryRouter {
 
 }  // namespace
 
+// By Redis' own words and not just the first one: a script may answer with an error of its own that
+// begins like one of these, after it has done half of its work.
 Refusal classify(std::string_view error) {
-  auto word = error_word(error);
-  if (word == "MOVED") return Refusal::moved;
-  if (word == "ASK") return Refusal::ask;
-  if (word == "READONLY" || word == "MASTERDOWN") return Refusal::not_primary;
-  if (word == "LOADING" || word == "BUSY" || word == "NOREPLICAS" || word == "TRYAGAIN" ||
-      word == "CLUSTERDOWN")
-    return Refusal::later;
+  struct Words {
+    std::string_view begin;
+    Refusal refusal;
+  };
+  static constexpr std::array<Words, 10> words{
+      {{"MOVED ", Refusal::moved},
+       {"ASK ", Refusal::ask},
+       {"READONLY You can't write against", Refusal::not_primary},
+       {"MASTERDOWN Link with MASTER is down", Refusal::not_primary},
+       {"LOADING Redis is loading", Refusal::later},
+       {"BUSY Redis is busy", Refusal::later},
+       {"NOREPLICAS Not enough good replicas", Refusal::later},
+       {"TRYAGAIN Multiple keys request", Refusal::later},
+       {"CLUSTERDOWN The cluster is down", Refusal::later},
+       {"CLUSTERDOWN Hash slot not served", Refusal::later}}};
+  for (const auto& [begin, refusal] : words)
+    if (error.starts_with(begin)) return refusal;
   return Refusal::final;
 }
 
-void Parking::park(Call& call, Error why) {
-  why_ = std::move(why);
-  why_.code = Errc::unavailable;
+void Parking::park(Call& call, std::string why) {
+  if (stopped_) return complete_later(executor_, call, {Errc::cancelled, "the client is closed"});
+  if (calls_.size() >= limit_)
+    return complete_later(executor_, call, {Errc::overloaded, "too many calls wait: " + why});
+  call.detours().last = std::move(why);
   calls_.push_back(call);
   arrived_.notify();
 }
@@ -61,6 +76,7 @@ awaitable<void> Parking::run() {
     }
   };
   co_await until_cancelled(work(*this));
+  stopped_ = true;
   while (Call* call = calls_.pop_front())
     call->complete(fail(Errc::cancelled, "the client is closed"));
 }
@@ -71,7 +87,7 @@ void Parking::submit_again() {
   all.put_before(calls_);
   while (Call* call = all.pop_front()) {
     if (call->deadline() <= now)
-      call->complete(std::unexpected(why_));
+      call->complete(fail(Errc::unavailable, "{}", call->detours().last));
     else
       router_.submit(*call);
   }
@@ -82,7 +98,7 @@ PrimaryRouter::PrimaryRouter(asio::any_io_executor executor, const Settings& set
     : settings_(settings),
       connector_(connector),
       tasks_(tasks),
-      parking_(executor, *this),
+      parking_(executor, settings, *this),
       data_(executor, settings, connector, *this),
       renewal_(executor, settings, connector, *this) {
   tasks_.start("redis.parking", parking_.run());
@@ -101,11 +117,11 @@ void PrimaryRouter::submit(Call& call) {
 void PrimaryRouter::on_refused(Link& link, Call& call, Reply error) {
   switch (classify(error.text)) {
     case Refusal::later:
-      return parking_.park(call, error_of(error));
+      return parking_.park(call, std::move(error.text));
     case Refusal::not_primary:
       if (settings_.mode != Mode::sentinel) break;
       link.reconnect("it is no longer the primary: " + error.text);
-      return parking_.park(call, error_of(error));
+      return parking_.park(call, std::move(error.text));
     case Refusal::moved:
     case Refusal::ask:
       return call.complete(

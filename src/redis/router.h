@@ -39,18 +39,22 @@ Refusal classify(std::string_view error);
 // Calls that were refused for now, and are submitted again a little later.
 class Parking {
  public:
-  Parking(asio::any_io_executor executor, Router& router) : router_(router), arrived_(executor) {}
-  // Comes back through submit(), or ends with the reason when its deadline comes first.
-  void park(Call& call, Error why);
+  Parking(asio::any_io_executor executor, const Settings& settings, Router& router)
+      : executor_(executor), limit_(settings.max_calls), router_(router), arrived_(executor) {}
+  // Comes back through submit(), or ends as unavailable, with the reason, when its deadline comes
+  // first.
+  void park(Call& call, std::string why);
   // Works until it is cancelled; then completes every call with Errc::cancelled.
   awaitable<void> run();
   std::size_t size() const { return calls_.size(); }
 
  private:
   void submit_again();
+  asio::any_io_executor executor_;
+  std::size_t limit_;
   Router& router_;
   CallList calls_;
-  Error why_{Errc::unavailable, ""};
+  bool stopped_ = false;
   Event arrived_;
 };
 

@@ -129,6 +129,7 @@ TEST_CASE(
   CHECK(classify("LOADING Redis is loading the dataset in memory") == Refusal::later);
   CHECK(classify("TRYAGAIN Multiple keys request during rehashing of slot") == Refusal::later);
   CHECK(classify("NOREPLICAS Not enough good replicas to write.") == Refusal::later);
+  CHECK(classify("BUSY my script says so, after half of its work") == Refusal::final);
   CHECK(classify("MOVED 1 a:1") == Refusal::moved);
   CHECK(classify("ASK 1 a:1") == Refusal::ask);
 }
