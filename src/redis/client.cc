@@ -167,6 +167,8 @@ Async<std::unique_ptr<Conversation>> Client::dial(Address address, Clock::time_p
 
 void Client::on_moved(const Error& error) { router_->on_moved(error); }
 
+Address Client::owner(int slot) const { return router_->owner(slot); }
+
 Async<> Client::ready(Clock::time_point deadline) {
   auto pong =
       co_await command(Command("PING"), CallOptions().by(deadline).idempotent().on_any_node());
