@@ -222,6 +222,62 @@ TEST_CASE("sharded subscriptions follow their slot, and tell that something may 
       cluster);
 }
 
+TEST_CASE("sharded subscriptions that are taken back leave no connection behind") {
+  RedisCluster cluster;
+  with_client(
+      settings_for(cluster),
+      [](Client& client, RedisCluster& c) -> awaitable<void> {
+        Subscriber news(client);
+        for (int i = 0; i < 50; ++i) news.ssubscribe(fmt::format("c{}", i));
+        auto settled = co_await news.settled(Clock::now() + 20s);
+        CHECK(settled);
+        auto listeners = [](RedisCluster& rc) {
+          std::string all;
+          for (std::size_t i = 0; i < 3; ++i)
+            all += rc.node(i).cli({"CLIENT", "LIST", "TYPE", "pubsub"});
+          return all;
+        };
+        CHECK(listeners(c) != "");
+        for (int i = 0; i < 50; ++i) news.sunsubscribe(fmt::format("c{}", i));
+        settled = co_await news.settled(Clock::now() + 20s);
+        CHECK(settled);
+        co_await eventually(
+            10s, "the connections end", [](RedisCluster& rc, auto& f) { return f(rc) == ""; }, c,
+            listeners);
+        co_await news.close();
+      },
+      cluster);
+}
+
+TEST_CASE("a subscription leaves a server that does not know yet that it was replaced") {
+  // Two that cannot hear each other: a partition.
+  RedisServer first({.cluster = true}), second({.cluster = true});
+  first.cli({"CLUSTER", "ADDSLOTSRANGE", "0", "16383"});
+  auto settings = settings_for(first);
+  settings.mode = Mode::cluster;
+  settings.addresses.push_back({"127.0.0.1", second.port(), ""});
+  settings.ping_interval = 50ms;
+  with_client(
+      settings,
+      [](Client& client, RedisServer& old, RedisServer& next) -> awaitable<void> {
+        Subscriber news(client);
+        news.ssubscribe("a");
+        auto settled = co_await news.settled(Clock::now() + 20s);
+        CHECK_MESSAGE(settled, (settled ? "" : settled.error().what));
+        next.cli({"CLUSTER", "ADDSLOTSRANGE", "0", "16383"});
+        for (int i = 0; i < 9; ++i) next.cli({"CLUSTER", "BUMPEPOCH"});
+        Error moved{Errc::refused, fmt::format("MOVED {} 127.0.0.1:{}", slot_of("a"), next.port())};
+        client.on_moved(moved);
+        auto gap = co_await news.next(Clock::now() + 20s);
+        CHECK(gap);
+        CHECK((gap && gap->kind == Message::Kind::gap));
+        CHECK(old.cli({"SPUBLISH", "a", "1"}) == "0");
+        CHECK(next.cli({"SPUBLISH", "a", "2"}) == "1");
+        co_await news.close();
+      },
+      first, second);
+}
+
 TEST_CASE("a server that is not part of a cluster says so") {
   RedisServer server;
   auto settings = settings_for(server);

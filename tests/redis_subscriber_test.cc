@@ -139,14 +139,202 @@ TEST_CASE("when messages come faster than they are taken, they are dropped and a
                   });
 }
 
-TEST_CASE("a channel that this user may not hear is an error, not a silence") {
+TEST_CASE("a channel that this user may not hear is an error, and silences no other") {
   RedisServer server({.users = {"deaf on >pw ~* resetchannels &allowed +@all"}});
   auto settings = settings_for(server);
   settings.credentials = {"deaf", "pw"};
-  with_subscriber(settings, {}, [](Client&, Subscriber& news) -> awaitable<void> {
-    news.subscribe("forbidden");
-    auto settled = co_await news.settled(Clock::now() + 10s);
-    REQUIRE(!settled);
-    CHECK(settled.error().code == Errc::denied);
-  });
+  with_subscriber(
+      settings, {},
+      [](Client&, Subscriber& news, RedisServer& s) -> awaitable<void> {
+        for (auto name : {"a forbidden one", "allowed", "forbidden"}) news.subscribe(name);
+        news.psubscribe("p.*");
+        auto settled = co_await news.settled(Clock::now() + 10s);
+        REQUIRE(!settled);
+        CHECK(settled.error().code == Errc::denied);
+        CHECK(settled.error().what.find("a forbidden one") != std::string::npos);
+        CHECK(s.cli({"PUBLISH", "allowed", "1"}) == "1");
+        co_await expect_message(news, "allowed", "1");
+        // No gap came before that message: the connection did not break.
+
+        news.unsubscribe("a forbidden one");
+        news.punsubscribe("p.*");
+        settled = co_await news.settled(Clock::now() + 10s);
+        REQUIRE(!settled);
+        CHECK(settled.error().what.find("forbidden") != std::string::npos);
+        s.kill();
+        s.restart();
+        co_await expect_gap(news);
+        CHECK(s.cli({"PUBLISH", "allowed", "2"}) == "1");
+        co_await expect_message(news, "allowed", "2");
+        settled = co_await news.settled(Clock::now() + 10s);
+        REQUIRE(!settled);
+        CHECK(settled.error().code == Errc::denied);
+      },
+      server);
+}
+
+TEST_CASE("a channel that was refused is asked for again when it is subscribed again") {
+  RedisServer server({.users = {"deaf on >pw ~* resetchannels &allowed +@all"}});
+  auto settings = settings_for(server);
+  settings.credentials = {"deaf", "pw"};
+  with_subscriber(
+      settings, {},
+      [](Client&, Subscriber& news, RedisServer& s) -> awaitable<void> {
+        news.subscribe("forbidden");
+        auto settled = co_await news.settled(Clock::now() + 10s);
+        REQUIRE(!settled);
+        s.cli({"ACL", "SETUSER", "deaf", "&forbidden"});
+        news.subscribe("forbidden");
+        settled = co_await news.settled(Clock::now() + 10s);
+        REQUIRE(settled);
+        s.cli({"PUBLISH", "forbidden", "1"});
+        co_await expect_message(news, "forbidden", "1");
+      },
+      server);
+}
+
+TEST_CASE("a channel that is left and wanted again at once costs no connection and no gap") {
+  RedisServer server;
+  FaultyLink link(server.port());
+  with_subscriber(
+      settings_for(link.port()), {},
+      [](Client&, Subscriber& news, RedisServer& s, FaultyLink& l) -> awaitable<void> {
+        for (auto channel : {"a", "other"}) news.subscribe(channel);
+        news.ssubscribe("shard");
+        auto settled = co_await news.settled(Clock::now() + 10s);
+        REQUIRE(settled);
+        l.delay(Direction::to_client, 100ms);
+        auto before = l.counters().accepted;
+        news.unsubscribe("a");
+        news.sunsubscribe("shard");
+        // The server has heard of it, and its confirmation is still under way.
+        co_await eventually(
+            10s, "the channels are left",
+            [](RedisServer& x) {
+              return x.cli({"PUBSUB", "NUMSUB", "a"}).ends_with("0") &&
+                     x.cli({"PUBSUB", "SHARDNUMSUB", "shard"}).ends_with("0");
+            },
+            s);
+        news.subscribe("a");
+        news.ssubscribe("shard");
+        settled = co_await news.settled(Clock::now() + 10s);
+        REQUIRE(settled);
+        s.cli({"PUBLISH", "a", "1"});
+        co_await expect_message(news, "a", "1");
+        s.cli({"SPUBLISH", "shard", "2"});
+        co_await expect_message(news, "shard", "2");
+        CHECK(l.counters().accepted == before);
+      },
+      server, link);
+}
+
+TEST_CASE("in Sentinel mode, too, a channel that is left and wanted again disturbs nobody") {
+  SentinelTrio trio;
+  with_subscriber(
+      settings_for(trio), {},
+      [](Client& client, Subscriber& news, SentinelTrio& t) -> awaitable<void> {
+        for (auto channel : {"a", "other"}) news.subscribe(channel);
+        auto settled = co_await news.settled(Clock::now() + 20s);
+        REQUIRE(settled);
+        auto set = co_await client.command(Command("SET", "x", "1"), CallOptions().within(10s));
+        REQUIRE(set);
+        auto before = client.counters().connects;
+        auto& primary = t.primary();
+        primary.pause();  // a hiccup, so that the confirmations come late
+        news.unsubscribe("a");
+        co_await sleep_for(20ms);  // both are sent, one after the other
+        news.subscribe("a");
+        co_await sleep_for(20ms);
+        primary.resume();
+        settled = co_await news.settled(Clock::now() + 10s);
+        REQUIRE(settled);
+        primary.cli({"PUBLISH", "a", "1"});
+        co_await expect_message(news, "a", "1");
+        CHECK(client.counters().connects == before);
+      },
+      trio);
+}
+
+TEST_CASE("who wants nothing has no connection, and leaves a dead server alone") {
+  RedisServer server;
+  FaultyLink link(server.port());
+  with_subscriber(
+      settings_for(link.port()), {},
+      [](Client& client, Subscriber& news, RedisServer& s, FaultyLink& l) -> awaitable<void> {
+        news.unsubscribe("never wanted");
+        news.subscribe("a");
+        auto settled = co_await news.settled(Clock::now() + 10s);
+        REQUIRE(settled);
+        auto listeners = [](RedisServer& x) { return x.cli({"CLIENT", "LIST", "TYPE", "pubsub"}); };
+        CHECK(listeners(s) != "");
+        news.unsubscribe("a");
+        settled = co_await news.settled(Clock::now() + 10s);
+        REQUIRE(settled);
+        co_await eventually(
+            10s, "the connection ends", [](RedisServer& x, auto& f) { return f(x) == ""; }, s,
+            listeners);
+
+        // Wanted again, it is subscribed again; nothing that was wanted was missed.
+        news.subscribe("a");
+        settled = co_await news.settled(Clock::now() + 10s);
+        REQUIRE(settled);
+        s.cli({"PUBLISH", "a", "1"});
+        co_await expect_message(news, "a", "1");
+
+        news.unsubscribe("a");
+        settled = co_await news.settled(Clock::now() + 10s);
+        REQUIRE(settled);
+        auto others = [](Client& c, FaultyLink& f) {
+          auto own = c.counters().connects + c.counters().connect_failures;
+          return static_cast<std::int64_t>(f.counters().accepted) - static_cast<std::int64_t>(own);
+        };
+        auto before = others(client, l);
+        s.kill();
+        co_await eventually(
+            20s, "the client itself has tried often",
+            [](Client& c) { return c.counters().connect_failures >= 6; }, client);
+        CHECK(others(client, l) <= before + 1);  // one of its own may be under way
+      },
+      server, link);
+}
+
+TEST_CASE("who waits for a message or for a confirmation is told when the subscriber closes") {
+  RedisServer server;
+  with_client(
+      settings_for(server),
+      [](Client& client, RedisServer& s) -> awaitable<void> {
+        Subscriber news(client);
+        s.pause();
+        news.subscribe("a");
+        int waiting = 0, told = 0;
+        TaskGroup waiters(client.executor());
+        auto listen = [](Subscriber& n, int& w, int& t) -> Async<> {
+          ++w;
+          auto message = co_await n.next();
+          t += !message && message.error().code == Errc::cancelled;
+          co_return ok;
+        };
+        auto settle = [](Subscriber& n, int& w, int& t) -> Async<> {
+          ++w;
+          auto settled = co_await n.settled(Clock::now() + 60s);
+          t += !settled && settled.error().code == Errc::cancelled;
+          co_return ok;
+        };
+        waiters.start("listener", listen(news, waiting, told));
+        waiters.start("settler", settle(news, waiting, told));
+        co_await eventually(10s, "both wait", [](int& w) { return w == 2; }, waiting);
+        co_await news.close();
+        co_await waiters.join();
+        CHECK(told == 2);
+
+        news.subscribe("b");
+        auto later = co_await news.next();
+        REQUIRE(!later);
+        CHECK(later.error().code == Errc::cancelled);
+        auto settled = co_await news.settled(Clock::now() + 60s);
+        REQUIRE(!settled);
+        CHECK(settled.error().code == Errc::cancelled);
+        s.resume();
+      },
+      server);
 }

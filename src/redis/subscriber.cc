@@ -1,83 +1,116 @@
 #include "redis/subscriber.h"
 
 #include <array>
+#include <set>
 
 #include "base/log.h"
-#include "redis/link.h"
+#include "redis/router.h"
 
 namespace warren::redis {
 
 using namespace asio::experimental::awaitable_operators;
 
-// One connection and what is to be subscribed on it.
+namespace {
+
+struct Words {
+  std::string_view subscribe;
+  std::string_view unsubscribe;
+  std::string_view message;
+};
+constexpr std::array<Words, 3> words{{{"subscribe", "unsubscribe", "message"},
+                                      {"psubscribe", "punsubscribe", "pmessage"},
+                                      {"ssubscribe", "sunsubscribe", "smessage"}}};
+constexpr std::string_view ping = "ping";
+
+}  // namespace
+
+// What is to be subscribed on one connection, and that connection while anything is.
 class Subscriber::Feed {
  public:
   Feed(Subscriber& owner, int slot)
       : owner_(owner), slot_(slot), changed_(owner.client_.executor()) {}
 
-  void want(Kind kind, std::string name, bool wanted) {
-    auto& names = wanted_[static_cast<std::size_t>(kind)];
-    if (wanted)
-      names.insert(std::move(name));
-    else
-      names.erase(name);
-    changed_.notify();
+  void want(Kind kind, std::string text, bool wanted);
+  // The server has answered all that was asked, and that is what is wanted.
+  bool is_settled() const {
+    if (wanted_.empty()) return !conversation_;
+    return conversation_ && asked_ == wanted_ && questions_.empty();
   }
-  bool is_settled() const { return confirmed_ == wanted_; }
   const std::optional<Error>& problem() const { return problem_; }
+  const Error* refusal() const { return refused_.empty() ? nullptr : &refused_.begin()->second; }
   awaitable<void> run();
 
  private:
-  using Names = std::array<std::set<std::string>, 3>;  // by Kind
+  using Name = std::pair<Kind, std::string>;
+  struct Question {
+    std::string_view word;
+    Name name;
+    bool operator==(const Question&) const = default;
+  };
+  static const Words& words_for(Kind kind) { return words[static_cast<std::size_t>(kind)]; }
 
   Async<> listen();
   Async<> read_loop();
   Async<> write_loop();
   Async<> send_changes();
+  bool follows_slot() const { return slot_ != CallOptions::any_node; }
+  bool is_misplaced() const;
+  void ask(std::string& bytes, std::string_view word, const Name& name);
   Result<> take(Reply reply);
-  Result<> take_confirmation(Kind kind, const std::string& name, bool subscribed);
+  Result<> take_answer(const Question& answer);
+  Result<> take_refusal(const Reply& reply);
+  void end_question();
 
   Subscriber& owner_;
   int slot_;
-  Names wanted_;
-  Names asked_;      // on this connection
-  Names confirmed_;  // by the server
+  std::set<Name> wanted_;
   Event changed_;
-  bool was_settled_ = false;  // ever, so that what follows is a reconnection
+  bool was_settled_ = false;  // since something is wanted, so that what follows is a reconnection
   bool owes_gap_ = false;
   std::optional<Error> problem_;
+  Backoff backoff_{owner_.client_.settings().backoff_least, owner_.client_.settings().backoff_most};
+
+  // On this connection:
   std::unique_ptr<Conversation> conversation_;
+  std::set<Name> asked_;
+  std::deque<Question> questions_;  // not answered yet; the server answers each once, in order
+  std::map<Name, Error> refused_;
 };
 
-namespace {
-
-struct Words {
-  const char* subscribe;
-  const char* unsubscribe;
-  const char* message;
-};
-constexpr std::array<Words, 3> words{{{"subscribe", "unsubscribe", "message"},
-                                      {"psubscribe", "punsubscribe", "pmessage"},
-                                      {"ssubscribe", "sunsubscribe", "smessage"}}};
-
-}  // namespace
+void Subscriber::Feed::want(Kind kind, std::string text, bool wanted) {
+  Name name(kind, std::move(text));
+  bool was_refused = refused_.erase(name) > 0;
+  if (wanted && was_refused) asked_.erase(name);
+  if (wanted)
+    wanted_.insert(std::move(name));
+  else
+    wanted_.erase(name);
+  changed_.notify();
+  owner_.confirmed_.notify();  // it may be what the server has confirmed before
+}
 
 awaitable<void> Subscriber::Feed::run() {
-  const auto& settings = owner_.client_.settings();
-  Backoff backoff(settings.backoff_least, settings.backoff_most);
   for (;;) {
+    while (wanted_.empty()) {
+      was_settled_ = false;  // what nobody wants cannot be missed
+      co_await changed_.wait();
+    }
+    owes_gap_ = was_settled_;
     auto ended = co_await listen();
-    if (is_settled()) backoff.reset();
-    owes_gap_ = owes_gap_ || was_settled_;
-    problem_ = ended.error();
     conversation_.reset();
-    asked_ = confirmed_ = {};
+    asked_.clear();
+    questions_.clear();
+    refused_.clear();
+    problem_.reset();
+    if (!ended) problem_ = ended.error();
     owner_.confirmed_.notify();
+    if (ended) continue;
     log::debug("redis.subscriber_disconnected", "why", problem_->what);
-    co_await sleep_for(backoff.next(random_unit()));
+    co_await sleep_for(backoff_.next(random_unit()));
   }
 }
 
+// Until the connection breaks; no error when nothing is wanted any more.
 Async<> Subscriber::Feed::listen() {
   auto deadline = Clock::now() + owner_.client_.settings().connect_timeout;
   auto dialled = co_await owner_.client_.dial(slot_, deadline);
@@ -101,44 +134,57 @@ Async<> Subscriber::Feed::read_loop() {
 Async<> Subscriber::Feed::write_loop() {
   auto interval = owner_.client_.settings().ping_interval;
   auto next_ping = Clock::now() + interval;
-  for (;;) {
+  while (!wanted_.empty()) {
     auto sent = co_await send_changes();
     if (!sent) co_return sent;
     if (asked_ == wanted_) co_await changed_.wait(next_ping);
     if (Clock::now() < next_ping) continue;
+    if (is_misplaced())
+      co_return fail(Errc::unavailable, "{} is no longer the right server",
+                     to_string(conversation_->address()));
     next_ping = Clock::now() + interval;
-    Command ping("PING");
-    sent = co_await conversation_->send(std::string(ping.bytes()), next_ping);
+    questions_.push_back({ping, {}});
+    Command command("PING");
+    sent = co_await conversation_->send(std::string(command.bytes()), next_ping);
     if (!sent) co_return sent;
   }
+  co_return ok;
+}
+
+// A server that was replaced while it could not be reached by the others does not say so.
+bool Subscriber::Feed::is_misplaced() const {
+  const auto& client = owner_.client_;
+  if (client.settings().mode == Mode::cluster && !follows_slot()) return false;  // any will do
+  auto right = client.owner(slot_);
+  return right != Address{} && right != conversation_->address();
 }
 
 Async<> Subscriber::Feed::send_changes() {
   std::string bytes;
-  for (std::size_t kind = 0; kind < wanted_.size(); ++kind) {
-    for (const auto& name : wanted_[kind])
-      if (!asked_[kind].contains(name)) bytes += Command(words[kind].subscribe, name).bytes();
-    for (const auto& name : asked_[kind])
-      if (!wanted_[kind].contains(name)) bytes += Command(words[kind].unsubscribe, name).bytes();
-  }
+  for (const auto& name : wanted_)
+    if (!asked_.contains(name)) ask(bytes, words_for(name.first).subscribe, name);
+  for (const auto& name : asked_)
+    if (!wanted_.contains(name)) ask(bytes, words_for(name.first).unsubscribe, name);
   asked_ = wanted_;
   auto deadline = Clock::now() + owner_.client_.settings().command_timeout;
   auto sent = co_await conversation_->send(std::move(bytes), deadline);
   co_return sent;
 }
 
+void Subscriber::Feed::ask(std::string& bytes, std::string_view word, const Name& name) {
+  bytes += Command(word, name.second).bytes();
+  questions_.push_back({word, name});
+}
+
 Result<> Subscriber::Feed::take(Reply reply) {
-  if (reply.is_error()) {
-    Error refused = error_of(reply);
-    if (error_word(reply.text) == "MOVED") owner_.client_.on_moved(refused);
-    return std::unexpected(refused);
-  }
-  if (reply.kind != Reply::Kind::push || reply.items.size() < 3) return ok;  // PONG
+  if (reply.is_error()) return take_refusal(reply);
+  if (reply.kind != Reply::Kind::push) return take_answer({ping, {}});
   auto& items = reply.items;
+  if (items.size() < 3) return ok;
   const auto& what = items[0].text;
-  for (std::size_t i = 0; i < words.size(); ++i) {
-    auto kind = static_cast<Kind>(i);
-    if (what == words[i].message) {
+  for (auto kind : {Kind::channel, Kind::pattern, Kind::sharded}) {
+    const auto& [subscribe, unsubscribe, message_word] = words_for(kind);
+    if (what == message_word) {
       bool by_pattern = kind == Kind::pattern;
       if (by_pattern && items.size() < 4) return ok;
       Message message;
@@ -146,31 +192,53 @@ Result<> Subscriber::Feed::take(Reply reply) {
       message.channel = std::move(items[by_pattern ? 2 : 1].text);
       message.payload = std::move(items[by_pattern ? 3 : 2].text);
       owner_.deliver(std::move(message));
-    } else if (what == words[i].subscribe || what == words[i].unsubscribe) {
-      return take_confirmation(kind, items[1].text, what == words[i].subscribe);
+      return ok;
     }
+    if (what == subscribe || what == unsubscribe)
+      return take_answer({what == subscribe ? subscribe : unsubscribe, {kind, items[1].text}});
   }
   return ok;
 }
 
-Result<> Subscriber::Feed::take_confirmation(Kind kind, const std::string& name, bool subscribed) {
-  auto index = static_cast<std::size_t>(kind);
-  if (subscribed)
-    confirmed_[index].insert(name);
-  else
-    confirmed_[index].erase(name);
-  if (!subscribed && asked_[index].contains(name)) {
-    // Nobody here asked for that: the slot has a new owner.
-    Error moved{Errc::unavailable, fmt::format("the channel {} moved to another server", name)};
-    owner_.client_.on_moved(moved);
-    return std::unexpected(moved);
+Result<> Subscriber::Feed::take_answer(const Question& answer) {
+  if (questions_.empty() || questions_.front() != answer) {
+    // Nobody asked for that: it is how a server tells that a slot has a new owner.
+    Error ended{Errc::unavailable,
+                fmt::format("{} ended the subscription of {}", to_string(conversation_->address()),
+                            answer.name.second)};
+    if (follows_slot()) owner_.client_.on_moved(ended);
+    return std::unexpected(ended);
   }
-  if (!is_settled()) return ok;
+  refused_.erase(answer.name);
+  end_question();
+  return ok;
+}
+
+Result<> Subscriber::Feed::take_refusal(const Reply& reply) {
+  Error error = error_of(reply);
+  if (questions_.empty() || classify(reply.text) != Refusal::final) {
+    // It is about the server, not about what was asked.
+    if (follows_slot()) owner_.client_.on_moved(error);
+    return std::unexpected(error);
+  }
+  const auto& [word, name] = questions_.front();
+  if (word != ping && wanted_.contains(name)) {
+    error.what = fmt::format("cannot {} {}: {}", word, name.second, reply.text);
+    log::warn("redis.subscription_refused", "channel", name.second, "why", reply.text);
+    refused_.insert_or_assign(name, std::move(error));
+  }
+  end_question();
+  return ok;
+}
+
+void Subscriber::Feed::end_question() {
+  questions_.pop_front();
+  if (!is_settled()) return;
+  backoff_.reset();
   problem_.reset();
   was_settled_ = true;
   if (std::exchange(owes_gap_, false)) owner_.deliver(Message{Message::Kind::gap, {}, {}, {}});
   owner_.confirmed_.notify();
-  return ok;
 }
 
 Subscriber::Subscriber(Client& client, Limits limits)
@@ -194,7 +262,9 @@ Subscriber::Feed& Subscriber::feed(Kind kind, const std::string& name) {
 }
 
 void Subscriber::want(Kind kind, std::string name, bool wanted) {
-  feed(kind, name).want(kind, name, wanted);
+  if (closed_) return;
+  auto& target = feed(kind, name);
+  target.want(kind, std::move(name), wanted);
 }
 
 void Subscriber::subscribe(std::string channel) { want(Kind::channel, std::move(channel), true); }
@@ -219,7 +289,9 @@ void Subscriber::deliver(Message message) {
 }
 
 Async<Message> Subscriber::next(Clock::time_point deadline) {
-  while (queue_.empty()) {
+  for (;;) {
+    if (closed_) co_return fail(Errc::cancelled, "the subscriber is closed");
+    if (!queue_.empty()) break;
     if (Clock::now() >= deadline) co_return fail(Errc::timeout, "no message came");
     co_await arrived_.wait(deadline);
     auto state = co_await asio::this_coro::cancellation_state;
@@ -233,12 +305,16 @@ Async<Message> Subscriber::next(Clock::time_point deadline) {
 
 Async<> Subscriber::settled(Clock::time_point deadline) {
   for (;;) {
+    if (closed_) co_return fail(Errc::cancelled, "the subscriber is closed");
     bool all = true;
     std::optional<Error> problem;
+    const Error* refusal = nullptr;
     for (const auto& [slot, feed] : feeds_) {
       all = all && feed->is_settled();
       if (feed->problem()) problem = feed->problem();
+      if (feed->refusal()) refusal = feed->refusal();
     }
+    if (all && refusal) co_return std::unexpected(*refusal);
     if (all) co_return ok;
     if (problem && problem->code == Errc::denied) co_return std::unexpected(*problem);
     if (Clock::now() >= deadline)
@@ -248,6 +324,9 @@ Async<> Subscriber::settled(Clock::time_point deadline) {
 }
 
 awaitable<void> Subscriber::close() {
+  closed_ = true;
+  arrived_.notify();
+  confirmed_.notify();
   tasks_.stop();
   co_await tasks_.join();
 }

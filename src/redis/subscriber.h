@@ -15,7 +15,6 @@
 #include <deque>
 #include <map>
 #include <memory>
-#include <set>
 #include <string>
 
 #include "base/task.h"
@@ -53,11 +52,15 @@ class Subscriber {
   void ssubscribe(std::string channel);
   void sunsubscribe(const std::string& channel);
 
-  // Waits until the server has confirmed all that is wanted; otherwise why it has not.
+  // Waits until the server has confirmed all that is wanted; otherwise why it has not. A channel
+  // that the server refuses is named in the error, and does not disturb the others: they stand. It
+  // is asked for again after a reconnection, and when it is subscribed again.
   Async<> settled(Clock::time_point deadline);
   // The next message or gap. Errors: timeout, cancelled.
   Async<Message> next(Clock::time_point deadline = Clock::time_point::max());
 
+  // Ends all connections. Whoever waits in settled() or next(), or calls them later, gets
+  // Errc::cancelled.
   awaitable<void> close();
 
  private:
@@ -73,6 +76,7 @@ class Subscriber {
   std::size_t queued_bytes_ = 0;
   Event arrived_;
   Event confirmed_;
+  bool closed_ = false;
   TaskGroup tasks_;
   std::map<int, std::unique_ptr<Feed>> feeds_;  // by slot; one for all that is not sharded
 };
