@@ -150,7 +150,7 @@ class ClusterRouter final : public Router, LinkOwner {
     explicit Survey(asio::any_io_executor executor) : answered(executor) {}
     std::optional<Opinion> newest;
     std::optional<Error> problem;
-    std::size_t missing = 0, opinions_heard = 0, enough = 0;
+    std::size_t missing = 0, opinions_heard = 0;
     Event answered;
   };
 
@@ -172,6 +172,7 @@ class ClusterRouter final : public Router, LinkOwner {
   Parking parking_;
   SlotMap map_;
   std::uint64_t epoch_ = 0;
+  int older_answers_ = 0;  // in a row
   std::map<Address, std::unique_ptr<Node>> nodes_;
   std::vector<std::unique_ptr<Node>> retired_;
   Event refresh_wanted_;
@@ -305,7 +306,7 @@ awaitable<void> ClusterRouter::refresh() {
   std::ranges::copy(dialer_.settings().addresses, std::back_inserter(others));
   for (const auto& address : others)
     if (std::ranges::find(whom, address) == whom.end()) whom.push_back(address);
-  // Beyond the connected ones anybody may be dead: one more is asked than opinions are needed.
+  // Anybody may be dead, so more are asked than opinions are needed.
   std::size_t from =
       whom.empty() ? 0 : static_cast<std::size_t>(random_unit() * double(whom.size()));
   std::ranges::rotate(whom, whom.begin() + static_cast<std::ptrdiff_t>(from));
@@ -315,24 +316,28 @@ awaitable<void> ClusterRouter::refresh() {
   survey.missing = whom.size();
   auto ask_all = [](TaskGroup& asking, ClusterRouter& self, Survey& s,
                     std::vector<Address>& servers) -> Async<> {
-    s.enough = std::min(opinions, servers.size());
     for (auto& address : servers) asking.start("redis.ask_for_map", self.ask_for_map(address, s));
     auto deadline = Clock::now() + answer_limit;
-    while (s.missing > 0 && s.opinions_heard < s.enough && Clock::now() < deadline) {
+    while (s.missing > 0 && s.opinions_heard < opinions && Clock::now() < deadline) {
       co_await s.answered.wait(deadline);
       if (s.newest) deadline = std::min(deadline, Clock::now() + 50ms);
     }
     co_return ok;
   };
   auto asked = co_await with_group(ask_all, *this, survey, whom);
-  // An older epoch is that of somebody who was away, unless enough of them say so: then the
-  // cluster was made anew.
-  bool is_credible =
-      survey.newest && (survey.newest->epoch >= epoch_ || survey.opinions_heard >= survey.enough);
-  if (asked && is_credible)
-    adopt(std::move(*survey.newest));
-  else if (survey.problem)
-    problem_ = survey.problem;
+  if (!asked || !survey.newest) {
+    if (survey.problem) problem_ = survey.problem;
+    co_return;
+  }
+  // An older epoch is that of somebody who was away, unless nobody says anything newer for long:
+  // then the cluster was made anew.
+  bool is_older = survey.newest->epoch < epoch_;
+  older_answers_ = is_older ? older_answers_ + 1 : 0;
+  if (is_older && older_answers_ < 10) {
+    wants_refresh_ = true;
+    co_return;
+  }
+  adopt(std::move(*survey.newest));
 }
 
 awaitable<void> ClusterRouter::ask_for_map(Address address, Survey& survey) {
