@@ -1,5 +1,7 @@
 // Slots that move, and servers that die, under callers that do not notice.
 #include "redis/subscriber.h"
+#include "testkit/faulty_link.h"
+#include "testkit/ports.h"
 #include "with_client.h"
 
 using namespace warren;
@@ -298,4 +300,108 @@ TEST_CASE("a server that is not part of a cluster says so") {
     });
     CHECK(told);
   });
+}
+
+TEST_CASE("servers that refuse at once do not hide the one that answers a little later") {
+  RedisCluster cluster;
+  Port dead[3];
+  auto settings = settings_for(cluster);
+  settings.addresses.clear();
+  for (auto& port : dead) settings.addresses.push_back({"127.0.0.1", port.number(), ""});
+  FaultyLink link(cluster.node(0).port());
+  link.delay(Direction::to_client, 5ms);
+  settings.addresses.push_back({"127.0.0.1", link.port(), ""});
+  with_client(settings, [](Client& client) -> awaitable<void> {
+    auto reply = co_await client.command(Command("GET", "a"), CallOptions().within(20s));
+    CHECK(reply);
+  });
+}
+
+TEST_CASE("a command with two keys of a slot that moves waits until it has moved") {
+  RedisCluster cluster;
+  with_client(
+      settings_for(cluster),
+      [](Client& client, RedisCluster& c) -> awaitable<void> {
+        int slot = slot_of("m");
+        auto& from = c.owner(slot);
+        auto& to = &from == &c.node(0) ? c.node(1) : c.node(0);
+        c.begin_migration(slot, from, to);
+        auto end = [](Client& cl, RedisCluster& rc, int number, RedisServer& a,
+                      RedisServer& b) -> Async<> {
+          co_await eventually(
+              20s, "it was refused more often than there are redirections",
+              [](Client& x) { return x.counters().calls.refused > 12; }, cl);
+          rc.end_migration(number, a, b);
+          co_return ok;
+        };
+        auto options = CallOptions().within(30s);
+        using namespace asio::experimental::awaitable_operators;
+        auto [written, ended] =
+            co_await (client.ask(Command("MSET", "{m}new1", "1", "{m}new2", "2"), options) &&
+                      end(client, c, slot, from, to));
+        CHECK(written);
+      },
+      cluster);
+}
+
+TEST_CASE("calls that wait for a slot map are bounded like all others") {
+  Port nobody;
+  auto settings = settings_for(nobody.number());
+  settings.mode = Mode::cluster;
+  settings.max_calls = 10;
+  with_client(settings, [](Client& client) -> awaitable<void> {
+    std::vector<Command> many;
+    for (int i = 0; i < 1000; ++i) many.emplace_back("GET", fmt::format("k{}", i));
+    auto results = co_await client.batch(std::move(many), CallOptions().within(300ms));
+    auto refused = std::ranges::count_if(
+        results, [](auto& result) { return !result && result.error().code == Errc::overloaded; });
+    CHECK(refused == 990);
+  });
+}
+
+TEST_CASE("a caller who tries again while the client closes is told so") {
+  RedisServer silent;
+  silent.pause();
+  auto settings = settings_for(silent.port());
+  settings.mode = Mode::cluster;
+  run([](Settings s) -> awaitable<void> {
+    auto executor = co_await asio::this_coro::executor;
+    auto client = Client::create(executor, std::move(s));
+    REQUIRE(client);
+    TaskGroup callers(executor);
+    auto call = [](Client& c, int posts) -> Async<> {
+      auto reply = co_await c.command(Command("GET", "a"), CallOptions().within(1h));
+      for (int i = 0; i < posts; ++i) co_await asio::post(c.executor(), asio::use_awaitable);
+      reply = co_await c.command(Command("GET", "a"), CallOptions().within(1h));
+      REQUIRE(!reply);
+      CHECK(reply.error().code == Errc::cancelled);
+      co_return ok;
+    };
+    for (int i = 0; i < 60; ++i) callers.start("caller", call(**client, i));
+    co_await eventually(
+        20s, "all wait", [](auto& c) { return (*c)->counters().pending == 60; }, client);
+    co_await (*client)->close();
+    co_await callers.join();
+  }(settings));
+}
+
+TEST_CASE("a cluster that was made anew, with a lower epoch, is believed again") {
+  RedisServer old({.cluster = true}), next({.cluster = true});
+  old.cli({"CLUSTER", "ADDSLOTSRANGE", "0", "16383"});
+  for (int i = 0; i < 9; ++i) old.cli({"CLUSTER", "BUMPEPOCH"});
+  auto settings = settings_for(old);
+  settings.mode = Mode::cluster;
+  settings.addresses.push_back({"127.0.0.1", next.port(), ""});
+  with_client(
+      settings,
+      [](Client& client, RedisServer& before, RedisServer& after) -> awaitable<void> {
+        auto first = co_await client.command(Command("GET", "a"), CallOptions().within(20s));
+        REQUIRE(first);
+        after.cli({"CLUSTER", "ADDSLOTSRANGE", "0", "16383"});
+        before.kill();
+        auto reply =
+            co_await client.command(Command("GET", "a"), CallOptions().within(40s).idempotent());
+        CHECK(reply);
+      },
+      old, next);
 }

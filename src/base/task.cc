@@ -1,6 +1,7 @@
 #include "base/task.h"
 
 #include <boost/asio/bind_cancellation_slot.hpp>
+#include <boost/asio/multiple_exceptions.hpp>
 #include <boost/asio/redirect_error.hpp>
 #include <boost/system/system_error.hpp>
 
@@ -38,6 +39,8 @@ bool is_cancellation(std::exception_ptr thrown) {
     std::rethrow_exception(thrown);
   } catch (const boost::system::system_error& error) {
     return error.code() == asio::error::operation_aborted;
+  } catch (const asio::multiple_exceptions& both) {  // of && and ||
+    return is_cancellation(both.first_exception());
   } catch (...) {
     return false;
   }

@@ -20,8 +20,7 @@ void run(awaitable<void> body) {
 Async<int> slow_answer(Clock::duration time) {
   co_await sleep_for(time);
   auto state = co_await asio::this_coro::cancellation_state;
-  if (is_cancelled(state))
-    co_return fail(Errc::cancelled, "the caller left");
+  if (is_cancelled(state)) co_return fail(Errc::cancelled, "the caller left");
   co_return 42;
 }
 
@@ -158,6 +157,22 @@ TEST_CASE("a coroutine that was cancelled still waits for the tasks it owns") {
     outer.stop();
     co_await outer.join();
     CHECK(task_left);
+  }());
+}
+
+TEST_CASE("late work that was itself waiting for two things ends as late") {
+  run([]() -> awaitable<void> {
+    auto leaves_by_exception = []() -> awaitable<void> {
+      for (;;) co_await sleep_for(1h);  // the second one throws: it was cancelled
+    };
+    auto work = [](decltype(leaves_by_exception)& wait) -> Async<> {
+      using namespace asio::experimental::awaitable_operators;
+      co_await (wait() || wait());
+      co_return ok;
+    };
+    auto result = co_await with_deadline(Clock::now() + 5ms, work(leaves_by_exception));
+    REQUIRE(!result);
+    CHECK(result.error().code == Errc::timeout);
   }());
 }
 

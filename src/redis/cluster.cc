@@ -78,7 +78,9 @@ Result<Redirection> parse_redirection(std::string_view error, const Address& fro
 namespace {
 
 constexpr std::size_t redirection_limit = 5;
-constexpr auto refresh_pause = 50ms;  // between two looks at the map, however many ask for one
+// Between two looks at the map, however many ask for one; longer when there is nothing new.
+constexpr auto refresh_pause = 50ms;
+constexpr auto longest_refresh_pause = 500ms;
 constexpr auto longest_without_refresh = 30s;
 constexpr auto answer_limit = 1s;
 constexpr std::size_t opinions = 3;
@@ -148,7 +150,7 @@ class ClusterRouter final : public Router, LinkOwner {
     explicit Survey(asio::any_io_executor executor) : answered(executor) {}
     std::optional<Opinion> newest;
     std::optional<Error> problem;
-    std::size_t missing = 0;
+    std::size_t missing = 0, opinions_heard = 0;
     Event answered;
   };
 
@@ -170,6 +172,7 @@ class ClusterRouter final : public Router, LinkOwner {
   Parking parking_;
   SlotMap map_;
   std::uint64_t epoch_ = 0;
+  int older_answers_ = 0;  // in a row
   std::map<Address, std::unique_ptr<Node>> nodes_;
   std::vector<std::unique_ptr<Node>> retired_;
   Event refresh_wanted_;
@@ -209,9 +212,14 @@ void ClusterRouter::submit(Call& call) {
   const Address* address = slot == CallOptions::any_node ? any_primary() : map_.owner(slot);
   if (!address) {
     want_refresh();
-    bool waits = !problem_ || !(call.options().fails_fast() || problem_->code == Errc::denied);
-    if (!waits) return complete_later(executor_, call, *problem_);
-    return parking_.park(call, problem_ ? problem_->what : "the slot map is not known yet");
+    auto why = problem_.value_or(
+        Error{Errc::unavailable, map_.is_empty() ? "the slot map is not known yet"
+                                                 : fmt::format("nobody serves slot {}", slot)});
+    bool is_hopeless = why.code == Errc::denied || why.code == Errc::invalid;
+    bool is_known = problem_ || !map_.is_empty();
+    if (is_hopeless || (call.options().fails_fast() && is_known))
+      return complete_later(executor_, call, std::move(why));
+    return parking_.park(call, std::move(why.what));
   }
   node(*address).link(call.options().lane()).submit(call);
 }
@@ -227,6 +235,7 @@ void ClusterRouter::on_refused(Link& link, Call& call, Reply error) {
       want_refresh();
       return parking_.park(call, std::move(error.text));
     case Refusal::later:
+      if (call.had_detours()) call.detours().trail.clear();  // it is a new attempt, later
       if (error.text.starts_with("CLUSTERDOWN")) want_refresh();
       return parking_.park(call, std::move(error.text));
     case Refusal::final:
@@ -273,14 +282,16 @@ awaitable<void> ClusterRouter::run() {
 }
 
 awaitable<void> ClusterRouter::refresh_loop() {
+  Backoff backoff(refresh_pause, longest_refresh_pause);
   for (;;) {
     if (!wants_refresh_) co_await refresh_wanted_.wait(Clock::now() + longest_without_refresh);
     wants_refresh_ = false;
+    auto before = map_;
     co_await refresh();
     if (map_.is_empty()) wants_refresh_ = true;
+    if (map_ != before) backoff.reset();
     refreshed_.notify();
-    co_await sleep_for(
-        std::chrono::duration_cast<Clock::duration>(refresh_pause * (1 + random_unit())));
+    co_await sleep_for(backoff.next(random_unit()));
   }
 }
 
@@ -295,7 +306,7 @@ awaitable<void> ClusterRouter::refresh() {
   std::ranges::copy(dialer_.settings().addresses, std::back_inserter(others));
   for (const auto& address : others)
     if (std::ranges::find(whom, address) == whom.end()) whom.push_back(address);
-  // Beyond the connected ones anybody may be dead: one more is asked than opinions are needed.
+  // Anybody may be dead, so more are asked than opinions are needed.
   std::size_t from =
       whom.empty() ? 0 : static_cast<std::size_t>(random_unit() * double(whom.size()));
   std::ranges::rotate(whom, whom.begin() + static_cast<std::ptrdiff_t>(from));
@@ -305,20 +316,28 @@ awaitable<void> ClusterRouter::refresh() {
   survey.missing = whom.size();
   auto ask_all = [](TaskGroup& asking, ClusterRouter& self, Survey& s,
                     std::vector<Address>& servers) -> Async<> {
-    std::size_t enough = std::min(opinions, servers.size());
     for (auto& address : servers) asking.start("redis.ask_for_map", self.ask_for_map(address, s));
     auto deadline = Clock::now() + answer_limit;
-    while (s.missing > servers.size() - enough && Clock::now() < deadline) {
+    while (s.missing > 0 && s.opinions_heard < opinions && Clock::now() < deadline) {
       co_await s.answered.wait(deadline);
       if (s.newest) deadline = std::min(deadline, Clock::now() + 50ms);
     }
     co_return ok;
   };
   auto asked = co_await with_group(ask_all, *this, survey, whom);
-  if (asked && survey.newest)
-    adopt(std::move(*survey.newest));
-  else if (survey.problem)
-    problem_ = survey.problem;
+  if (!asked || !survey.newest) {
+    if (survey.problem) problem_ = survey.problem;
+    co_return;
+  }
+  // An older epoch is that of somebody who was away, unless nobody says anything newer for long:
+  // then the cluster was made anew.
+  bool is_older = survey.newest->epoch < epoch_;
+  older_answers_ = is_older ? older_answers_ + 1 : 0;
+  if (is_older && older_answers_ < 10) {
+    wants_refresh_ = true;
+    co_return;
+  }
+  adopt(std::move(*survey.newest));
 }
 
 awaitable<void> ClusterRouter::ask_for_map(Address address, Survey& survey) {
@@ -347,15 +366,14 @@ awaitable<void> ClusterRouter::ask_for_map(Address address, Survey& survey) {
   };
   auto opinion = co_await ask(dialer_, address);
   --survey.missing;
-  if (!opinion)
-    survey.problem = opinion.error();
-  else if (!survey.newest || opinion->epoch > survey.newest->epoch)
+  if (opinion) ++survey.opinions_heard;
+  if (!opinion && opinion.error().code != Errc::cancelled) survey.problem = opinion.error();
+  if (opinion && (!survey.newest || opinion->epoch > survey.newest->epoch))
     survey.newest = std::move(*opinion);
   survey.answered.notify();
 }
 
 void ClusterRouter::adopt(Opinion opinion) {
-  if (opinion.epoch < epoch_) return;  // somebody who was away
   problem_.reset();
   epoch_ = opinion.epoch;
   map_ = std::move(opinion.map);

@@ -30,6 +30,7 @@ class SlotMap {
   std::vector<Address> primaries() const;
   const std::vector<Address>& replicas() const { return replicas_; }
   bool is_empty() const { return nodes_.empty(); }
+  bool operator==(const SlotMap&) const = default;
 
  private:
   static constexpr std::uint16_t nobody = 0xffff;

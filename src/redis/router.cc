@@ -132,21 +132,14 @@ void PrimaryRouter::on_refused(Link& link, Call& call, Reply error) {
   call.complete(std::unexpected(error_of(error)));
 }
 
-void PrimaryRouter::reconnect(const std::string& why) {
-  data_.reconnect(why);
-  renewal_.reconnect(why);
-}
-
-bool PrimaryRouter::is_connected_to(const Address& address) const {
-  return data_.is_connected() && data_.address() == address;
+void PrimaryRouter::leave_all_but(const Address& primary) {
+  for (Link* link : {&data_, &renewal_})
+    if (link->is_connected() && link->address() != primary)
+      link->reconnect("the primary is now " + to_string(primary));
 }
 
 Async<std::unique_ptr<Conversation>> PrimaryRouter::dial(int, Clock::time_point deadline) {
   return connector_.connect(deadline);
-}
-
-void PrimaryRouter::on_moved(const Error& error) {
-  if (settings_.mode == Mode::sentinel) reconnect("it is no longer the primary: " + error.what);
 }
 
 std::optional<Error> PrimaryRouter::problem() const {

@@ -66,15 +66,15 @@ class PrimaryRouter : public Router, LinkOwner {
 
   void submit(Call& call) override;
   Async<std::unique_ptr<Conversation>> dial(int slot, Clock::time_point deadline) override;
-  void on_moved(const Error& error) override;
+  // The sentinels will tell, and the shared connections find out by themselves.
+  void on_moved(const Error&) override {}
   std::optional<Error> problem() const override;
   Topology topology() const override;
   void count(Client::Counters& counters) const override;
 
  protected:
-  // The connections go to a server that is no longer the primary.
-  void reconnect(const std::string& why);
-  bool is_connected_to(const Address& address) const;
+  // Breaks connections to servers that are no longer the primary.
+  void leave_all_but(const Address& primary);
 
  private:
   void on_refused(Link& link, Call& call, Reply error) override;

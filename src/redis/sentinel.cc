@@ -15,49 +15,61 @@ bool contains(const std::vector<Address>& addresses, const Address& address) {
 
 }  // namespace
 
-bool SentinelView::on_report(std::size_t sentinel, const Report& report) {
-  reported_[sentinel] = true;
-  if (primary_ && report.epoch < epoch_) return false;
-  bool is_news = !primary_ || report.epoch > epoch_;
-  if (is_news) {
-    bool changed = primary_ != report.primary;
-    primary_ = report.primary;
-    deposed_.reset();
-    epoch_ = report.epoch;
-    replicas_ = report.replicas;
-    return changed;
-  }
-  // The same configuration: each sentinel may know replicas that the others have not met yet.
-  bool changed = false;
-  for (const auto& replica : report.replicas) {
-    if (contains(replicas_, replica)) continue;
-    replicas_.push_back(replica);
-    changed = true;
-  }
-  return changed;
+const SentinelView::Report* SentinelView::newest() const {
+  const Report* newest = nullptr;
+  for (const auto& report : reports_)
+    if (report && (!newest || report->epoch > newest->epoch)) newest = &*report;
+  return newest;
 }
 
-void SentinelView::on_promoted(const Address& address) {
-  if (primary_ == address) return;
-  deposed_ = primary_;
-  primary_ = address;
+void SentinelView::on_report(std::size_t sentinel, Report report) {
+  auto before = newest() ? std::optional(*newest()) : std::nullopt;
+  reports_[sentinel] = std::move(report);
+  const auto& now = *newest();
+  bool is_news = !before || before->epoch != now.epoch || before->primary != now.primary;
+  if (is_news) seen_as_replica_.clear();
+  // The sentinels agree on a promotion within seconds, or at the end of their failover-timeout.
+  bool is_stale = promoted_ && ++doubts_ > 200 * reports_.size();
+  if (is_news || is_stale || promoted_ == now.primary) promoted_.reset();
 }
 
-bool SentinelView::accepts(const Address& address) const {
-  if (deposed_ == address) return false;
-  return primary_ == address || contains(replicas_, address);
+bool SentinelView::on_role(const Address& address, bool says_primary) {
+  if (!says_primary) {
+    seen_as_replica_.insert(address);
+    if (promoted_ == address) promoted_.reset();
+    return false;
+  }
+  if (!promoted_ && seen_as_replica_.contains(address) && primary() != address &&
+      contains(candidates(), address)) {
+    promoted_ = address;
+    doubts_ = 0;
+  }
+  return primary() == address;
 }
 
 std::vector<Address> SentinelView::candidates() const {
   std::vector<Address> all;
-  if (primary_) all.push_back(*primary_);
-  for (const auto& replica : replicas_)
-    if (!contains(all, replica) && deposed_ != replica) all.push_back(replica);
+  if (!newest()) return all;
+  all.push_back(*primary());
+  for (const auto& report : reports_) {
+    if (!report || report->epoch != newest()->epoch) continue;
+    for (const auto& replica : report->replicas)
+      if (!contains(all, replica)) all.push_back(replica);
+  }
   return all;
 }
 
+std::optional<Address> SentinelView::primary() const {
+  if (promoted_) return promoted_;
+  if (!newest()) return std::nullopt;
+  return newest()->primary;
+}
+
+std::uint64_t SentinelView::epoch() const { return newest() ? newest()->epoch : 0; }
+
 bool SentinelView::has_majority() const {
-  return std::ranges::count(reported_, true) * 2 > static_cast<std::ptrdiff_t>(reported_.size());
+  auto heard = std::ranges::count_if(reports_, [](const auto& report) { return bool(report); });
+  return heard * 2 > static_cast<std::ptrdiff_t>(reports_.size());
 }
 
 namespace {
@@ -66,14 +78,9 @@ constexpr auto poll_interval = 1s;     // besides listening for +switch-master
 constexpr auto probe_interval = 20ms;  // while there is no primary
 constexpr auto answer_limit = 1s;
 
-std::optional<Address> address_in(const Reply& fields) {
-  const Reply* ip = fields.find("ip");
-  const Reply* port = fields.find("port");
-  if (!ip || !port) return std::nullopt;
-  auto address =
-      parse_address(ip->text.find(':') == std::string::npos ? ip->text + ":" + port->text
-                                                            : "[" + ip->text + "]:" + port->text,
-                    0);
+std::optional<Address> address_of(const std::string& host, const std::string& port) {
+  bool is_v6 = host.find(':') != std::string::npos;
+  auto address = parse_address(is_v6 ? "[" + host + "]:" + port : host + ":" + port, 0);
   if (!address) return std::nullopt;
   return *address;
 }
@@ -93,8 +100,8 @@ class SentinelConnector : public Connector {
   awaitable<void> follow(std::size_t index);
 
  protected:
-  // The sentinels name another primary than before.
-  virtual void on_primary_named(const Address& address) = 0;
+  // Another server may be the primary now.
+  virtual void on_view_changed() = 0;
   const SentinelView& view() const { return view_; }
 
  private:
@@ -147,30 +154,32 @@ Async<> SentinelConnector::listen(std::size_t index) {
 Async<> SentinelConnector::report(std::size_t index, Conversation& sentinel) {
   const auto& master = dialer_.settings().master_name;
   std::vector<Command> questions;
+  // MASTER has the new epoch while it still has the old address; this one has the new address.
+  questions.emplace_back("SENTINEL", "GET-MASTER-ADDR-BY-NAME", master);
   questions.emplace_back("SENTINEL", "MASTER", master);
   questions.emplace_back("SENTINEL", "REPLICAS", master);
   auto answers = co_await sentinel.exchange(std::move(questions), Clock::now() + answer_limit);
   if (!answers) co_return std::unexpected(answers.error());
-  const auto& primary = (*answers)[0];
-  const auto& replicas = (*answers)[1];
-  if (primary.is_error())
+  const auto& primary = (*answers)[0].items;
+  const auto& details = (*answers)[1];
+  if (details.is_error())
     co_return fail(Errc::invalid, "sentinel {} knows no primary named \"{}\": {}",
-                   to_string(sentinel.address()), master, primary.text);
+                   to_string(sentinel.address()), master, details.text);
 
-  auto named = address_in(primary);
-  const Reply* epoch = primary.find("config-epoch");
+  auto named = primary.size() == 2 ? address_of(primary[0].text, primary[1].text) : std::nullopt;
+  const Reply* epoch = details.find("config-epoch");
   if (!named || !epoch)
     co_return fail(Errc::protocol, "sentinel {} does not say where the primary is",
                    to_string(sentinel.address()));
   SentinelView::Report report{*named, std::strtoull(epoch->text.c_str(), nullptr, 10), {}};
-  for (const auto& replica : replicas.items)
-    if (auto known = address_in(replica)) report.replicas.push_back(*known);
-  auto before = view_.primary();
-  if (view_.on_report(index, report)) {
-    log::debug("redis.sentinel_reported", "primary", to_string(*view_.primary()), "epoch",
-               view_.epoch());
-    if (before && before != view_.primary()) on_primary_named(*view_.primary());
+  for (const auto& replica : (*answers)[2].items) {
+    const Reply* ip = replica.find("ip");
+    const Reply* port = replica.find("port");
+    auto known = ip && port ? address_of(ip->text, port->text) : std::nullopt;
+    if (known && known != named) report.replicas.push_back(*known);
   }
+  view_.on_report(index, std::move(report));
+  on_view_changed();
   changed_.notify();
   co_return ok;
 }
@@ -184,7 +193,11 @@ Async<std::unique_ptr<Conversation>> SentinelConnector::connect(Clock::time_poin
   };
   auto looked = co_await with_group(look, *this, search, deadline);
   if (!looked || !search.found) co_return std::unexpected(no_primary(search));
-  view_.on_promoted(search.found->address());
+  // While the other probes ended, a sentinel may have told of somebody newer.
+  if (view_.primary() != search.found->address())
+    co_return fail(Errc::unavailable, "{} was replaced as the primary",
+                   to_string(search.found->address()));
+  on_view_changed();
   co_return std::move(search.found);
 }
 
@@ -218,13 +231,14 @@ awaitable<void> SentinelConnector::probe(Address address, Search& search) {
         break;
       }
       bool is_primary = !role->items.empty() && role->items[0].text == "master";
-      if (is_primary && view_.accepts(address)) {
+      if (view_.on_role(address, is_primary)) {
         if (!search.found) search.found = std::move(*dialled);
         changed_.notify();
         co_return;
       }
-      search.problems[address] = is_primary ? to_string(address) + " was replaced as the primary"
-                                            : to_string(address) + " is a replica";
+      search.problems[address] = is_primary
+                                     ? to_string(address) + " is not the primary that is named"
+                                     : to_string(address) + " is a replica";
       co_await sleep_for(probe_interval);
     }
     co_await sleep_for(probe_interval);
@@ -256,6 +270,8 @@ class SentinelRouter final : SentinelConnector, public PrimaryRouter {
       tasks.start("redis.sentinel", follow(i));
   }
 
+  Address owner(int) const override { return view().primary().value_or(Address{}); }
+
   Topology topology() const override {
     auto topology = PrimaryRouter::topology();
     topology.epoch = view().epoch();
@@ -266,8 +282,8 @@ class SentinelRouter final : SentinelConnector, public PrimaryRouter {
   }
 
  private:
-  void on_primary_named(const Address& address) override {
-    if (!is_connected_to(address)) reconnect("the sentinels name " + to_string(address));
+  void on_view_changed() override {
+    if (view().primary()) leave_all_but(*view().primary());
   }
 };
 

@@ -6,11 +6,13 @@
 //       0                  1.4 s                      2.3 s
 //
 // Asking only the sentinels costs the last second. So while there is no primary we also ask the
-// known replicas for their role, and believe one that says it was promoted. A server that was the
-// primary before is believed only if the newest configuration names it: a primary that was
-// suspended and wakes up still says that it is one.
+// known replicas for their role, and believe one that was a replica before our eyes and now says
+// that it is the primary. Nobody else is believed against the sentinels: a primary that was
+// suspended and wakes up, or a replica that was restarted without its configuration, says that it
+// is one too.
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -20,34 +22,33 @@ namespace warren::redis {
 
 class SentinelView {
  public:
-  explicit SentinelView(std::size_t sentinels) : reported_(sentinels) {}
+  explicit SentinelView(std::size_t sentinels) : reports_(sentinels) {}
 
   struct Report {
     Address primary;
     std::uint64_t epoch = 0;  // of the configuration; the newest one counts
     std::vector<Address> replicas;
   };
-  // True when what it says changed the view.
-  bool on_report(std::size_t sentinel, const Report& report);
-  // We found a known replica that says it is the primary, before any sentinel told.
-  void on_promoted(const Address& address);
+  // The last word of each sentinel counts, so that all of them may begin anew with an old epoch.
+  void on_report(std::size_t sentinel, Report report);
+  // A server told its role. True: it is the primary to use.
+  bool on_role(const Address& address, bool says_primary);
 
-  // Whether a server that says it is the primary is to be believed.
-  bool accepts(const Address& address) const;
-  // Whom to ask for their role: the named primary, and everyone who may have been promoted.
+  // Whom to ask for their role: the primary, and everyone who may have been promoted.
   std::vector<Address> candidates() const;
-
-  const std::optional<Address>& primary() const { return primary_; }
-  std::uint64_t epoch() const { return epoch_; }
+  // The one that we saw being promoted, or else the one that the sentinels name.
+  std::optional<Address> primary() const;
+  std::uint64_t epoch() const;
   // More than half of the sentinels were heard, so a lagging one cannot be the only voice.
   bool has_majority() const;
 
  private:
-  std::vector<bool> reported_;
-  std::optional<Address> primary_;
-  std::optional<Address> deposed_;
-  std::uint64_t epoch_ = 0;
-  std::vector<Address> replicas_;
+  const Report* newest() const;
+
+  std::vector<std::optional<Report>> reports_;
+  std::set<Address> seen_as_replica_;  // under the newest configuration
+  std::optional<Address> promoted_;    // before our eyes
+  std::size_t doubts_ = 0;             // reports since then that do not say so
 };
 
 }  // namespace warren::redis

@@ -22,48 +22,87 @@ Reply reply_of(std::string_view bytes) {
 
 TEST_CASE("the newest configuration names the primary, whoever tells it") {
   SentinelView view(3);
-  CHECK(view.on_report(0, {a, 1, {b, c}}));
+  view.on_report(0, {a, 1, {b, c}});
   CHECK(!view.has_majority());
-  CHECK(view.on_report(1, {b, 2, {a, c}}));
+  view.on_report(1, {b, 2, {a, c}});
   CHECK(view.has_majority());
   CHECK(view.primary() == b);
-  CHECK(!view.on_report(2, {a, 1, {b, c}}));  // a sentinel that was away
+  view.on_report(2, {a, 1, {b, c}});  // a sentinel that was away
   CHECK(view.primary() == b);
   CHECK(view.epoch() == 2);
 }
 
-TEST_CASE("a promoted replica is believed before any sentinel names it") {
+TEST_CASE("a replica that is promoted before our eyes is believed before any sentinel names it") {
   SentinelView view(1);
   view.on_report(0, {a, 1, {b, c}});
-  CHECK(view.accepts(b));
-  view.on_promoted(b);
+  CHECK(!view.on_role(b, false));
+  CHECK(view.on_role(b, true));
+  CHECK(view.primary() == b);
+  view.on_report(0, {b, 2, {a, c}});
   CHECK(view.primary() == b);
 }
 
-TEST_CASE("a primary that was replaced and wakes up is not believed, until it is named again") {
+TEST_CASE(
+    "a replica that says that it is the primary, but was never seen as a replica, is not it") {
   SentinelView view(1);
   view.on_report(0, {a, 1, {b, c}});
-  view.on_promoted(b);
-  CHECK(!view.accepts(a));
+  CHECK(!view.on_role(b, true));
+  CHECK(view.on_role(a, true));
+}
+
+TEST_CASE("a primary that was replaced and wakes up is not believed, until it is named again") {
+  SentinelView view(3);
+  for (std::size_t i = 0; i < 3; ++i) view.on_report(i, {a, 1, {b, c}});
+  view.on_role(b, false);
+  CHECK(view.on_role(b, true));
+  CHECK(!view.on_role(a, true));
   view.on_report(0, {a, 1, {b, c}});  // the sentinel has not noticed yet
-  CHECK(!view.accepts(a));
+  CHECK(!view.on_role(a, true));
   CHECK(view.primary() == b);
-  view.on_report(0, {b, 2, {a, c}});
-  CHECK(view.accepts(a));  // as a replica, which may be promoted later
+  for (std::size_t i = 0; i < 3; ++i) view.on_report(i, {b, 2, {a, c}});
+  CHECK(!view.on_role(a, true));  // it is listed as a replica now, and has not heard of it
+  CHECK(view.on_role(b, true));
   view.on_report(0, {a, 3, {b, c}});
   CHECK(view.primary() == a);
 }
 
-TEST_CASE("a server that nobody knows is not the primary, whatever it says") {
-  SentinelView view(1);
-  view.on_report(0, {a, 1, {b}});
-  CHECK(!view.accepts(c));
+TEST_CASE("what we saw does not outlive what the server itself, or all sentinels, go on saying") {
+  SentinelView view(3);
+  auto all_name_a = [&] {
+    for (std::size_t i = 0; i < 3; ++i) view.on_report(i, {a, 1, {b, c}});
+  };
+  all_name_a();
+  view.on_role(b, false);
+  CHECK(view.on_role(b, true));
+  CHECK(!view.on_role(b, false));  // the promotion was taken back
+  CHECK(view.on_role(a, true));
+  CHECK(view.on_role(b, true));
+  for (int i = 0; i < 1000; ++i) all_name_a();
+  CHECK(view.primary() == a);
 }
 
-TEST_CASE("replicas are collected from all sentinels of the same configuration") {
-  SentinelView view(2);
+TEST_CASE("sentinels that all begin anew, with a lower epoch, are believed again") {
+  SentinelView view(3);
+  for (std::size_t i = 0; i < 3; ++i) view.on_report(i, {a, 7, {b, c}});
+  for (std::size_t i = 0; i < 3; ++i) view.on_report(i, {c, 0, {b}});
+  CHECK(view.primary() == c);
+  CHECK(view.epoch() == 0);
+}
+
+TEST_CASE("a server that nobody knows, or knows any more, is not the primary, whatever it says") {
+  SentinelView view(1);
   view.on_report(0, {a, 1, {b}});
-  CHECK(view.on_report(1, {a, 1, {c}}));
+  view.on_role(c, false);
+  CHECK(!view.on_role(c, true));
+  view.on_role(b, false);
+  view.on_report(0, {a, 1, {c}});
+  CHECK(!view.on_role(b, true));
+}
+
+TEST_CASE("replicas are collected from all sentinels of the newest configuration") {
+  SentinelView view(3);
+  view.on_report(0, {a, 1, {b}});
+  view.on_report(1, {a, 1, {c}});
   CHECK(view.candidates() == std::vector<Address>{a, b, c});
 }
 
