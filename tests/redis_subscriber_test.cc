@@ -1,5 +1,6 @@
 // Messages, and the truth about those that were missed.
 #include "redis/subscriber.h"
+#include "testkit/control.h"
 #include "testkit/faulty_link.h"
 #include "with_client.h"
 
@@ -251,6 +252,33 @@ TEST_CASE("in Sentinel mode, too, a channel that is left and wanted again distur
         primary.cli({"PUBLISH", "a", "1"});
         co_await expect_message(news, "a", "1");
         CHECK(client.counters().connects == before);
+      },
+      trio);
+}
+
+TEST_CASE("a subscription leaves a primary that does not know yet that it was replaced") {
+  SentinelTrio trio;
+  with_subscriber(
+      settings_for(trio), {},
+      [](Client&, Subscriber& news, SentinelTrio& t) -> awaitable<void> {
+        news.subscribe("a");
+        auto settled = co_await news.settled(Clock::now() + 20s);
+        REQUIRE(settled);
+        // A partition: it goes on for those who listen, but neither sentinels nor anybody new
+        // can talk to it.
+        auto& old = t.primary();
+        old.cli({"CONFIG", "SET", "requirepass", "cut off"});
+        ControlTarget target{old.port(), "default", "cut off"};
+        auto cut = control(target, {"CLIENT", "KILL", "TYPE", "normal"}, 10s);
+        REQUIRE(cut);
+        co_await expect_gap(news);
+        auto listeners = control(target, {"PUBSUB", "NUMSUB", "a"}, 10s);
+        REQUIRE(listeners);
+        CHECK(listeners->back() == "0");
+        for (auto* server : t.servers())
+          if (server != &old && server->info("role") == "master")
+            CHECK(server->cli({"PUBLISH", "a", "1"}) == "1");
+        co_await expect_message(news, "a", "1");
       },
       trio);
 }
