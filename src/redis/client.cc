@@ -1,5 +1,8 @@
 #include "redis/client.h"
 
+#include <algorithm>
+
+#include "redis/cluster.h"
 #include "redis/router.h"
 
 namespace warren::redis {
@@ -8,7 +11,7 @@ namespace {
 
 constexpr auto pause = 20ms;
 constexpr std::size_t blocking_limit = 256;
-constexpr std::size_t idle_limit = 8;
+constexpr std::size_t idle_limit = 32;
 
 std::unique_ptr<Router> make_router(asio::any_io_executor executor, const Dialer& dialer,
                                     TaskGroup& tasks) {
@@ -28,6 +31,29 @@ int slot_for(const Command& command, const CallOptions& options) {
   return command.has_key() ? slot_of(command.key()) : CallOptions::any_node;
 }
 
+// Counts a call for as long as its coroutine lives.
+class UnderWay {
+ public:
+  UnderWay(std::size_t& count, Event& ended) : count_(count), ended_(ended) { ++count_; }
+  ~UnderWay() {
+    if (--count_ == 0) ended_.notify();
+  }
+  UnderWay(const UnderWay&) = delete;
+  UnderWay& operator=(const UnderWay&) = delete;
+
+ private:
+  std::size_t& count_;
+  Event& ended_;
+};
+
+template <class T>
+Async<T> unless(awaitable<void> closing, Async<T> work) {
+  using namespace asio::experimental::awaitable_operators;
+  auto first = co_await (std::move(work) || std::move(closing));
+  if (first.index() == 0) co_return std::get<0>(std::move(first));
+  co_return fail(Errc::cancelled, "the client is closed");
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Client>> Client::create(asio::any_io_executor executor, Settings settings) {
@@ -40,14 +66,28 @@ Client::Client(asio::any_io_executor executor, Dialer dialer)
     : executor_(executor),
       dialer_(std::move(dialer)),
       tasks_(executor),
-      router_(make_router(executor, dialer_, tasks_)) {}
+      router_(make_router(executor, dialer_, tasks_)),
+      call_ended_(executor),
+      closing_(executor) {}
 
-Client::~Client() = default;
+Client::~Client() {
+  ensure(blocking_calls_ + durable_calls_ == 0, "a client is closed before it goes");
+}
 
 awaitable<void> Client::close() {
+  closed_ = true;
+  closing_.notify();
   tasks_.stop();
   co_await tasks_.join();
+  bool throws = co_await asio::this_coro::throw_if_cancelled();
+  co_await asio::this_coro::throw_if_cancelled(false);
+  while (blocking_calls_ + durable_calls_ > 0) co_await call_ended_.wait();
+  co_await asio::this_coro::throw_if_cancelled(throws);
   idle_.clear();
+}
+
+awaitable<void> Client::closing() {
+  while (!closed_) co_await closing_.wait();
 }
 
 void Client::submit(Call& call) {
@@ -86,75 +126,182 @@ Async<Reply> Client::transaction(std::vector<Command> commands, CallOptions opti
   co_return reply;
 }
 
+Result<Client::Attempts> Client::begin(const Command& command, CallOptions options) const {
+  if (closed_) return fail(Errc::cancelled, "the client is closed");
+  if (command.answers() != 1)
+    return fail(Errc::invalid, "{} has several answers: use transaction()", describe(command));
+  auto now = Clock::now();
+  if (options.deadline() == Clock::time_point{})
+    options = options.by(now + dialer_.settings().command_timeout);
+  if (options.deadline() <= now) return fail(Errc::timeout, "the deadline had passed already");
+  return Attempts{options, slot_for(command, options)};
+}
+
+// What the shared connection does not follow either is the caller's business.
+Refusal Client::refusal_of(const Error& error) const {
+  auto refusal = error.code == Errc::refused ? classify(error.what) : Refusal::final;
+  auto mode = dialer_.settings().mode;
+  bool redirects = refusal == Refusal::moved || refusal == Refusal::ask;
+  if (redirects && mode != Mode::cluster) return Refusal::final;
+  if (refusal == Refusal::not_primary && mode == Mode::single) return Refusal::final;
+  return refusal;
+}
+
+// Learns from the error, and waits a little when the call did not run, or may run twice. Else the
+// error becomes the one for the caller.
+awaitable<bool> Client::tries_again(Error& error, Attempts& attempts) {
+  const auto& options = attempts.options;
+  auto refusal = refusal_of(error);
+  bool unreachable = error.code == Errc::unavailable || error.code == Errc::timeout;
+  bool is_lost = error.code == Errc::unknown_outcome;
+  if (is_lost) attempts.may_have_run = true;
+  attempts.asks = false;
+  if (refusal == Refusal::ask) {
+    auto to = parse_redirection(error.what, attempts.server);
+    if (to) attempts.server = to->address;
+    attempts.asks = to.has_value();
+  }
+  bool map_is_old = unreachable && dialer_.settings().mode == Mode::cluster;
+  if (refusal == Refusal::moved || refusal == Refusal::not_primary || map_is_old)
+    router_->on_moved(error);
+
+  bool again = refusal != Refusal::final || (unreachable && !options.fails_fast()) ||
+               (is_lost && options.is_idempotent());
+  if (again && Clock::now() + pause < options.deadline()) {
+    if (!attempts.asks) co_await sleep_for(pause);
+    if (!closed_) co_return true;
+    error = {Errc::cancelled, "the client is closed"};
+    co_return false;
+  }
+  if (refusal != Refusal::final) error.code = Errc::unavailable;
+  bool is_answer = error.code == Errc::refused || error.code == Errc::denied;
+  if (attempts.may_have_run && !is_answer && error.code != Errc::cancelled)
+    error.code = Errc::unknown_outcome;
+  co_return false;
+}
+
 DurableLane& Client::durable_lane(const Address& server) {
   auto& lane = durable_lanes_[server];
   if (!lane) {
-    bool fixed = server != Address{};
-    auto dial = [this, server, fixed](Clock::time_point deadline) {
-      return fixed ? this->dial(server, deadline) : router_->dial(CallOptions::any_node, deadline);
+    auto dial = [this, server](Clock::time_point deadline) {
+      return server == Address{} ? router_->dial(CallOptions::any_node, deadline)
+                                 : this->dial(server, deadline);
     };
-    lane = std::make_unique<DurableLane>(executor_, dialer_.settings(), dial);
+    auto owner = [this, server] {
+      return server == Address{} ? router_->owner(CallOptions::any_node) : server;
+    };
+    lane = std::make_unique<DurableLane>(executor_, dialer_.settings(), dial, owner);
     tasks_.start("redis.durable_lane", lane->run());
   }
   return *lane;
 }
 
 Async<Durable> Client::durable(Command command, int replicas, CallOptions options) {
-  if (options.deadline() == Clock::time_point{})
-    options = options.within(dialer_.settings().command_timeout);
+  UnderWay call(durable_calls_, call_ended_);
+  auto attempts = begin(command, options);
+  if (!attempts) co_return std::unexpected(attempts.error());
+  bool by_server = dialer_.settings().mode == Mode::cluster;
   for (;;) {
-    auto& lane = durable_lane(router_->owner(slot_for(command, options)));
-    auto written = co_await lane.write(command, replicas, options);
-    if (written || written.error().code != Errc::refused) co_return written;
-    // What a server refused did not run, so it can be tried where, or when, it will be taken.
-    auto refusal = classify(written.error().what);
-    if (refusal == Refusal::final) co_return written;
-    if (refusal != Refusal::later) router_->on_moved(written.error());
-    if (Clock::now() + pause > options.deadline())
-      co_return fail(Errc::unavailable, "{}", written.error().what);
-    co_await sleep_for(pause);
+    Result<Durable> written;
+    if (!attempts->asks && by_server) attempts->server = router_->owner(attempts->slot);
+    if (attempts->asks) {
+      written = co_await unless(closing(), write_asking(command, replicas, *attempts));
+    } else if (by_server && attempts->server == Address{}) {
+      written = std::unexpected(
+          router_->problem().value_or(Error{Errc::unavailable, "the slot map is not known yet"}));
+    } else {
+      auto& lane = durable_lane(attempts->server);
+      written = co_await lane.write(command, replicas, attempts->options);
+    }
+    if (written) co_return written;
+    bool again = co_await tries_again(written.error(), *attempts);
+    if (!again) co_return written;
   }
 }
 
+// A slot that moves is not worth a lane: both servers have a part of its keys for a short time.
+Async<Durable> Client::write_asking(Command command, int replicas, Attempts attempts) {
+  auto now = Clock::now();
+  auto deadline = attempts.options.deadline();
+  auto dialled =
+      co_await dial(attempts.server, std::min(deadline, now + dialer_.settings().connect_timeout));
+  if (!dialled) co_return std::unexpected(dialled.error());
+  // The answer to a WAIT in vain must still arrive in time.
+  auto left =
+      std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()) * 3 / 4;
+  std::vector<Command> commands;
+  commands.emplace_back("ASKING");
+  commands.push_back(std::move(command));
+  commands.emplace_back("WAIT", replicas, std::max<std::int64_t>(1, left.count()));
+  auto replies = co_await (*dialled)->exchange(std::move(commands), deadline);
+  if (!replies)
+    co_return fail(Errc::unknown_outcome, "it was sent and not answered: {}", replies.error().what);
+  auto& reply = (*replies)[1];
+  if (reply.is_error()) co_return std::unexpected(error_of(reply));
+  co_return Durable{std::move(reply), static_cast<int>((*replies)[2].number)};
+}
+
 Async<Reply> Client::blocking(Command command, CallOptions options) {
-  if (options.deadline() == Clock::time_point{})
-    options = options.within(dialer_.settings().command_timeout);
   if (blocking_calls_ >= blocking_limit)
     co_return fail(Errc::overloaded, "{} commands block a connection already", blocking_calls_);
-  struct Counted {
-    std::size_t& count;
-    explicit Counted(std::size_t& n) : count(n) { ++count; }
-    ~Counted() { --count; }
-  } counted(blocking_calls_);
+  UnderWay call(blocking_calls_, call_ended_);
+  auto attempts = begin(command, options);
+  if (!attempts) co_return std::unexpected(attempts.error());
+  co_return co_await unless(closing(), block(std::move(command), *attempts));
+}
 
-  int slot = slot_for(command, options);
-  std::unique_ptr<Conversation> conversation;
-  auto& idle = idle_[router_->owner(slot)];
-  if (!idle.empty()) {
+Async<Reply> Client::block(Command command, Attempts attempts) {
+  for (;;) {
+    auto reply = co_await block_once(command, attempts);
+    if (reply) co_return reply;
+    bool again = co_await tries_again(reply.error(), attempts);
+    if (!again) co_return reply;
+  }
+}
+
+Async<Reply> Client::block_once(Command command, Attempts& attempts) {
+  auto deadline = attempts.options.deadline();
+  Result<std::unique_ptr<Conversation>> conversation;
+  if (attempts.asks)
+    conversation = co_await dial(
+        attempts.server, std::min(deadline, Clock::now() + dialer_.settings().connect_timeout));
+  else
+    conversation = co_await idle_or_dialled(attempts.slot, deadline);
+  if (!conversation) co_return std::unexpected(conversation.error());
+  attempts.server = (*conversation)->address();
+  std::vector<Command> commands;
+  if (attempts.asks) commands.emplace_back("ASKING");
+  commands.push_back(std::move(command));
+  auto replies = co_await (*conversation)->exchange(std::move(commands), deadline);
+  if (!replies && replies.error().code == Errc::cancelled)
+    co_return std::unexpected(replies.error());
+  if (!replies)
+    co_return fail(Errc::unknown_outcome, "it was sent and not answered: {}", replies.error().what);
+  Result<Reply> result = std::move(replies->back());
+  if (result->is_error()) result = std::unexpected(error_of(*result));
+  if (result || refusal_of(result.error()) == Refusal::final) {
+    idle_.push_back(std::move(*conversation));
+    if (idle_.size() > idle_limit) idle_.erase(idle_.begin());
+  }
+  co_return result;
+}
+
+Async<std::unique_ptr<Conversation>> Client::idle_or_dialled(int slot, Clock::time_point deadline) {
+  auto limit = dialer_.settings().connect_timeout;
+  auto owner = router_->owner(slot);
+  auto found = std::ranges::find_if(idle_, [&owner](const auto& conversation) {
+    return owner == Address{} || owner == conversation->address();
+  });
+  if (found != idle_.end()) {
     // It may have died in the meantime, or been demoted; a blocking command would not tell.
-    conversation = std::move(idle.back());
-    idle.pop_back();
-    auto role = co_await conversation->ask(Command("ROLE"), options.deadline());
+    auto conversation = std::move(*found);
+    idle_.erase(found);
+    auto role =
+        co_await conversation->ask(Command("ROLE"), std::min(deadline, Clock::now() + limit / 2));
     bool is_primary = role && !role->items.empty() && role->items[0].text == "master";
-    if (!is_primary) conversation.reset();
+    if (is_primary) co_return conversation;
   }
-  if (!conversation) {
-    auto dialled = co_await router_->dial(slot, options.deadline());
-    if (!dialled) co_return std::unexpected(dialled.error());
-    conversation = std::move(*dialled);
-  }
-  auto reply = co_await conversation->ask(std::move(command), options.deadline());
-  if (!reply) {
-    const auto& error = reply.error();
-    bool answered = error.code == Errc::refused || error.code == Errc::denied;
-    if (answered && classify(error.what) == Refusal::moved) router_->on_moved(error);
-    if (!answered && error.code != Errc::cancelled && !options.is_idempotent())
-      co_return fail(Errc::unknown_outcome, "{}", error.what);
-    if (!answered) co_return std::unexpected(error);
-  }
-  auto& back = idle_[router_->owner(slot)];
-  if (back.size() < idle_limit) back.push_back(std::move(conversation));
-  co_return reply;
+  co_return co_await router_->dial(slot, std::min(deadline, Clock::now() + limit));
 }
 
 Async<std::unique_ptr<Conversation>> Client::dial(int slot, Clock::time_point deadline) {
@@ -164,6 +311,8 @@ Async<std::unique_ptr<Conversation>> Client::dial(int slot, Clock::time_point de
 Async<std::unique_ptr<Conversation>> Client::dial(Address address, Clock::time_point deadline) {
   return dialer_.dial(std::move(address), deadline);
 }
+
+Address Client::owner(int slot) const { return router_->owner(slot); }
 
 void Client::on_moved(const Error& error) { router_->on_moved(error); }
 

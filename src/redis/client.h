@@ -28,6 +28,7 @@
 namespace warren::redis {
 
 class Router;
+enum class Refusal;
 
 // What is known about the servers behind a client.
 struct Topology {
@@ -79,6 +80,8 @@ class Client final : public Submitter {
   // To a certain server, whatever its role.
   Async<std::unique_ptr<Conversation>> dial(Address address, Clock::time_point deadline);
 
+  // The server that should be used now; empty where there is one, or none is known.
+  Address owner(int slot) const;
   // A server said, on a connection of one's own, that it is no longer the right one.
   void on_moved(const Error& error);
   // The server that should be used now; empty where there is one, or none is known.
@@ -89,7 +92,8 @@ class Client final : public Submitter {
   Topology topology() const;
   const Settings& settings() const { return dialer_.settings(); }
 
-  // Ends all connections; calls that are still waiting get Errc::cancelled.
+  // Ends all connections; calls that are still waiting get Errc::cancelled. Afterwards no call is
+  // under way, so the client may be destroyed.
   awaitable<void> close();
 
   void submit(Call& call) override;
@@ -107,7 +111,24 @@ class Client final : public Submitter {
  private:
   Client(asio::any_io_executor executor, Dialer dialer);
 
+  // A call that may need several attempts.
+  struct Attempts {
+    CallOptions options;
+    int slot;
+    Address server{};           // that was asked last, or is to be asked because of an ASK
+    bool asks = false;          // the next attempt goes to `server`, with ASKING
+    bool may_have_run = false;  // in one of the attempts
+  };
+  Result<Attempts> begin(const Command& command, CallOptions options) const;
+  awaitable<bool> tries_again(Error& error, Attempts& attempts);
+  Refusal refusal_of(const Error& error) const;
+  awaitable<void> closing();
+
   DurableLane& durable_lane(const Address& server);
+  Async<Durable> write_asking(Command command, int replicas, Attempts attempts);
+  Async<Reply> block(Command command, Attempts attempts);
+  Async<Reply> block_once(Command command, Attempts& attempts);
+  Async<std::unique_ptr<Conversation>> idle_or_dialled(int slot, Clock::time_point deadline);
 
   asio::any_io_executor executor_;
   Dialer dialer_;
@@ -115,8 +136,11 @@ class Client final : public Submitter {
   std::unique_ptr<Router> router_;
   // By server; where there is one primary, whoever that is, under the empty address.
   std::map<Address, std::unique_ptr<DurableLane>> durable_lanes_;
-  std::map<Address, std::vector<std::unique_ptr<Conversation>>> idle_;  // for blocking commands
-  std::size_t blocking_calls_ = 0;
+  std::vector<std::unique_ptr<Conversation>> idle_;  // for blocking commands; the oldest first
+  std::size_t blocking_calls_ = 0, durable_calls_ = 0;
+  Event call_ended_;
+  Event closing_;
+  bool closed_ = false;
 };
 
 }  // namespace warren::redis

@@ -28,11 +28,14 @@ struct Durable {
 class DurableLane {
  public:
   using Dial = std::function<Async<std::unique_ptr<Conversation>>(Clock::time_point deadline)>;
-  DurableLane(asio::any_io_executor executor, const Settings& settings, Dial dial);
+  using Owner = std::function<Address()>;  // the server that should be used; empty: any
+  DurableLane(asio::any_io_executor executor, const Settings& settings, Dial dial, Owner owner);
 
-  // Needs a deadline. Errors as for a command; what was refused is the caller's to route anew.
+  // Needs a deadline, and makes one attempt: a lane that cannot connect says so to everyone who
+  // waits. What was refused or not sent is the caller's to route anew.
   Async<Durable> write(Command command, int replicas, CallOptions options);
-  // Works until it is cancelled.
+  // Works until it is cancelled; then every write without an answer, also a later one, ends
+  // with Errc::cancelled.
   awaitable<void> run();
 
  private:
@@ -51,15 +54,24 @@ class DurableLane {
   using Group = std::vector<std::shared_ptr<Write>>;
 
   Async<> commit_round();
+  void take_group(std::vector<Command>& commands);
+  void hang_up(const Error& why);
   void finish(Write& write);
+  template <class Writes>
+  void end(Writes& writes, const Error& why);
+  void leave(Write& write);
 
   const Settings& settings_;
   Dial dial_;
+  Owner owner_;
   std::deque<std::shared_ptr<Write>> queue_;
+  Group sent_;
   Group answered_;  // done by this connection, but not yet on enough replicas
+  std::size_t callers_ = 0, bytes_ = 0;
   Event arrived_;
   std::optional<Error> problem_;
   std::unique_ptr<Conversation> conversation_;
+  bool closed_ = false;
 };
 
 }  // namespace warren::redis
