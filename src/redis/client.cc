@@ -316,8 +316,6 @@ Address Client::owner(int slot) const { return router_->owner(slot); }
 
 void Client::on_moved(const Error& error) { router_->on_moved(error); }
 
-Address Client::owner(int slot) const { return router_->owner(slot); }
-
 Async<> Client::ready(Clock::time_point deadline) {
   auto pong =
       co_await command(Command("PING"), CallOptions().by(deadline).idempotent().on_any_node());

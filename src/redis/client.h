@@ -84,8 +84,6 @@ class Client final : public Submitter {
   Address owner(int slot) const;
   // A server said, on a connection of one's own, that it is no longer the right one.
   void on_moved(const Error& error);
-  // The server that should be used now; empty where there is one, or none is known.
-  Address owner(int slot) const;
 
   // Waits until a server is connected: no error when one is. Otherwise why not.
   Async<> ready(Clock::time_point deadline);
