@@ -280,6 +280,7 @@ void bench_failover() {
 
 }  // namespace
 
+// NOLINTNEXTLINE(bugprone-exception-escape): a benchmark whose server dies may end in any way.
 int main() {
   doctest::Context context;
   context.setAsDefaultForAssertsOutOfTestCases();

@@ -257,20 +257,39 @@ Command Command::transaction(std::span<const Command> commands) {
 }
 
 bool Command::needs_own_connection() const {
-  static constexpr std::array<std::string_view, 34> names{
-      "ASKING",     "AUTH",      "BLMOVE",       "BLMPOP",     "BLPOP",       "BRPOP",
-      "BRPOPLPUSH", "BZMPOP",    "BZPOPMAX",     "BZPOPMIN",   "DISCARD",     "EXEC",
-      "HELLO",      "MONITOR",   "MULTI",        "PSUBSCRIBE", "PSYNC",       "PUNSUBSCRIBE",
-      "QUIT",       "READONLY",  "READWRITE",    "REPLCONF",   "RESET",       "SELECT",
-      "SSUBSCRIBE", "SUBSCRIBE", "SUNSUBSCRIBE", "SYNC",       "UNSUBSCRIBE", "UNWATCH",
-      "WAIT",       "WAITAOF",   "WATCH",        "FAILOVER"};
-  if (answers_ > 1) return false;  // a whole transaction leaves no trace
-  auto name = word(0);
-  auto same = [name](std::string_view other) {
-    return other.size() == name.size() && (other[0] | 0x20) == (name[0] | 0x20) &&
-           is_word(name, other);
+  // By length, so that GET and EVALSHA are known at once.
+  auto names = [](std::size_t length) -> std::span<const std::string_view> {
+    static constexpr std::array<std::string_view, 5> four{"AUTH", "EXEC", "QUIT", "SYNC", "WAIT"};
+    static constexpr std::array<std::string_view, 7> five{"BLPOP", "BRPOP", "HELLO", "MULTI",
+                                                          "PSYNC", "RESET", "WATCH"};
+    static constexpr std::array<std::string_view, 5> six{"ASKING", "BLMOVE", "BLMPOP", "BZMPOP",
+                                                         "SELECT"};
+    static constexpr std::array<std::string_view, 4> seven{"DISCARD", "MONITOR", "UNWATCH",
+                                                           "WAITAOF"};
+    static constexpr std::array<std::string_view, 5> eight{"BZPOPMAX", "BZPOPMIN", "FAILOVER",
+                                                           "READONLY", "REPLCONF"};
+    static constexpr std::array<std::string_view, 8> more{
+        "READWRITE",  "SUBSCRIBE",   "BRPOPLPUSH",   "PSUBSCRIBE",
+        "SSUBSCRIBE", "UNSUBSCRIBE", "PUNSUBSCRIBE", "SUNSUBSCRIBE"};
+    switch (length) {
+      case 4:
+        return four;
+      case 5:
+        return five;
+      case 6:
+        return six;
+      case 7:
+        return seven;
+      case 8:
+        return eight;
+      default:
+        return more;
+    }
   };
-  if (std::ranges::any_of(names, same)) return true;
+  auto name = word(0);
+  if (name.size() < 4 || answers_ > 1) return false;  // a whole transaction leaves no trace
+  for (auto other : names(name.size()))
+    if ((other[0] | 0x20) == (name[0] | 0x20) && is_word(name, other)) return true;
   if (is_word(name, "CLIENT"))
     return is_word(word(1), "REPLY") || is_word(word(1), "TRACKING") || is_word(word(1), "PAUSE");
   if (!is_word(name, "XREAD") && !is_word(name, "XREADGROUP")) return false;

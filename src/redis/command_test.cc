@@ -381,3 +381,22 @@ TEST_CASE("a description has the name and the key, never a value") {
   CHECK(describe(Command("MIGRATE", "h", 1, "", 0, 1, "AUTH", "secret", "KEYS", "k")) ==
         R"(MIGRATE "k")");
 }
+
+TEST_CASE("commands that change or block their connection are known by their names") {
+  for (const char* name : {"SUBSCRIBE", "psubscribe", "MULTI", "exec", "WATCH", "SELECT", "blpop",
+                           "BRPOPLPUSH", "WAIT", "HELLO", "AUTH", "MONITOR", "READONLY"}) {
+    CAPTURE(name);
+    CHECK(Command(name, "a", "b").needs_own_connection());
+  }
+  CHECK(Command("XREAD", "BLOCK", 0, "STREAMS", "s", "$").needs_own_connection());
+  CHECK(Command("CLIENT", "REPLY", "OFF").needs_own_connection());
+  for (const char* name : {"GET", "SET", "EVALSHA", "PUBLISH", "EVAL", "LPOP", "MGET", "CLIENT"}) {
+    CAPTURE(name);
+    CHECK(!Command(name, "a", "b").needs_own_connection());
+  }
+  CHECK(!Command("XREAD", "STREAMS", "block", "$").needs_own_connection());
+  std::vector<Command> inside;
+  inside.emplace_back("INCR", "a");
+  CHECK(!Command::transaction(inside).needs_own_connection());
+  CHECK(Command::transaction(inside).answers() == 3);
+}

@@ -50,16 +50,17 @@ Link::Link(asio::any_io_executor executor, const Settings& settings, Connector& 
 Link::~Link() = default;
 
 void Link::submit(Call& call) {
-  auto executor = deadline_timer_.get_executor();
-  if (stopped_) return complete_later(executor, call, {Errc::cancelled, "the client is closed"});
+  if (stopped_)
+    return complete_later(deadline_timer_.get_executor(), call,
+                          {Errc::cancelled, "the client is closed"});
   auto taken = pipeline_.submit(call);
-  if (!taken) return complete_later(executor, call, taken.error());
+  if (!taken) return complete_later(deadline_timer_.get_executor(), call, taken.error());
   if (pipeline_.wake_at() < deadline_timer_.expiry()) deadline_timer_.cancel();
   if (!transport_) return;
-  if (dispatching_) {
-    if (pipeline_.waiting() >= flush_at_) flush();
-  } else if (pipeline_.in_flight() == 0) {
+  if (pipeline_.in_flight() == 0 || (dispatching_ && pipeline_.waiting() >= flush_at_)) {
     flush();
+  } else if (dispatching_) {
+    // The end of the batch flushes.
   } else if (!wants_flush_) {
     wants_flush_ = true;
     flush_wanted_.notify();
