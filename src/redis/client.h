@@ -54,8 +54,8 @@ class Client final : public Submitter {
   Client& operator=(const Client&) = delete;
 
   // An error reply is `refused` (or `denied`) with the server's own words. Whatever may have been
-  // sent and has no answer is `unknown_outcome`; with the other errors it did not run. Commands that
-  // would change or block the shared connection are `invalid`.
+  // sent and has no answer is `unknown_outcome`; with the other errors it did not run. Commands
+  // that would change or block the shared connection are `invalid`.
   CommandOperation command(Command command, CallOptions options = {}) {
     return CommandOperation(*this, std::move(command), options);
   }

@@ -58,8 +58,10 @@ Result<Redirection> parse_redirection(std::string_view error, const Address& fro
   auto space = rest.find(' ');
   if (space == rest.npos) return malformed();
   Redirection to{};
-  auto [end, problem] = std::from_chars(rest.data(), rest.data() + space, to.slot);
-  if (problem != std::errc() || end != rest.data() + space || to.slot < 0 || to.slot >= slot_count)
+  auto slot = rest.substr(0, space);
+  auto [end, problem] = std::from_chars(slot.data(), slot.data() + slot.size(), to.slot);
+  if (problem != std::errc() || end != slot.data() + slot.size() || to.slot < 0 ||
+      to.slot >= slot_count)
     return malformed();
   // The port stands behind the last colon; IPv6 addresses come without brackets.
   auto where = rest.substr(space + 1);

@@ -145,7 +145,7 @@ Reply random_reply(Random& random, std::size_t depth) {
 }
 
 void damage(std::string& bytes, Random& random) {
-  constexpr std::string_view telling{"\r\n\r\n\r\n0123456789-+-:$*$*?_#,(!=~%>| x\0", 39};
+  constexpr std::string_view telling{"\r\n\r\n\r\n0123456789-+-:$*$*?_#,(!=~%>| x\0", 38};
   for (std::size_t n = 1 + random.below(3); n > 0 && !bytes.empty(); --n) {
     std::size_t at = random.below(bytes.size());
     switch (random.below(6)) {
@@ -162,7 +162,7 @@ void damage(std::string& bytes, Random& random) {
       case 4:
         bytes.insert(at, bytes.substr(random.below(bytes.size()), 1 + random.below(12)));
         break;
-      case 5:
+      default:
         bytes[at] = static_cast<char>(random.below(256));
         break;
     }

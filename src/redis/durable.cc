@@ -1,6 +1,7 @@
 #include "redis/durable.h"
 
 #include <algorithm>
+#include <boost/asio/redirect_error.hpp>
 
 #include "base/log.h"
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <boost/asio/post.hpp>
+#include <boost/asio/redirect_error.hpp>
 #include <random>
 
 #include "base/log.h"

@@ -32,14 +32,12 @@ class Link;
 // What a topology wants to know about its connections.
 class LinkOwner {
  public:
+  virtual ~LinkOwner() = default;
   // Complete the call, or submit it somewhere.
   virtual void on_refused(Link& link, Call& call, Reply error) = 0;
   virtual void on_connected(Link&) {}
   // An attempt failed or a connection broke.
   virtual void on_broken(Link&, const Error&) {}
-
- protected:
-  ~LinkOwner() = default;
 };
 
 struct LinkCounters {

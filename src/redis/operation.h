@@ -45,11 +45,9 @@ class Waiter {
 // Where operations are started: the client.
 class Submitter {
  public:
+  virtual ~Submitter() = default;
   virtual void submit(Call& call) = 0;
   virtual asio::any_io_executor executor() const = 0;
-
- protected:
-  ~Submitter() = default;
 };
 
 // Completes a call from the event loop: for whoever must not resume a coroutine right now.

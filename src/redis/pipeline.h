@@ -47,15 +47,13 @@ struct PipelineCounters {
 // The side of a pipeline that knows about servers and topologies.
 class PipelineOwner {
  public:
+  virtual ~PipelineOwner() = default;
   // The server answered with an error: complete the call, or try elsewhere.
   virtual void on_refused(Call& call, Reply error) = 0;
   // Something nobody asked for (RESP3).
   virtual void on_push(Reply push) = 0;
   // Why a call that was never sent ran out of time.
   virtual Error why_waiting() const = 0;
-
- protected:
-  ~PipelineOwner() = default;
 };
 
 class Pipeline {
