@@ -1,4 +1,5 @@
 // One server and one client, and everything that can happen between them.
+#include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/write.hpp>
 #include <filesystem>
 

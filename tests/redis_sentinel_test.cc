@@ -18,14 +18,14 @@ struct Writer {
   std::vector<Write> writes;
 
   static Async<> write(Client& client, Writer& self, int id, const bool& stop) {
-    for (int n = 0; !stop; ++n) {
+    for (int n = 0;; ++n) {
+      if (stop) co_return ok;
       auto key = fmt::format("w{}:{}", id, n);
       auto reply = co_await client.command(Command("SET", key, "x"), CallOptions().within(10s));
       auto error = reply ? "" : std::string(name(reply.error().code));
       self.writes.push_back({key, reply.has_value(), error, client.counters().connects});
       if (!reply) co_await sleep_for(1ms);
     }
-    co_return ok;
   }
 };
 
