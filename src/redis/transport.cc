@@ -151,6 +151,15 @@ Async<> Transport::dial(Endpoint endpoint) {
   if (family != AF_UNIX) set_options(fd_);
   co_await socket_.async_connect(endpoint, asio::redirect_error(asio::use_awaitable, error));
   if (error) co_return std::unexpected(dial_error(error));
+  // Connecting made Asio listen for "writable" for good, and it would be woken for that with every
+  // wait for an answer. Taken back and handed over again, the socket is listened to for reading
+  // only.
+  socket_.release(error);
+  if (!error) socket_.assign(endpoint.protocol(), fd_, error);
+  if (error) {
+    if (!socket_.is_open()) ::close(std::exchange(fd_, -1));
+    co_return fail(Errc::unavailable, "no socket: {}", error.message());
+  }
 
   auto peer = socket_.remote_endpoint(error);
   // Asio takes a unix socket whose queue of connections is full for connected.
