@@ -156,12 +156,9 @@ awaitable<Error> Link::read_loop() {
   co_await asio::post(co_await asio::this_coro::executor, asio::use_awaitable);
   for (;;) {
     auto space = pipeline_.read_space();
-    auto done = transport_->read(space);
+    auto done = co_await transport_->receive(space);
     if (done.status == Transport::Done::closed) co_return transport_->why();
-    if (done.status == Transport::Done::would_block) {
-      co_await transport_->wait_readable();
-      continue;
-    }
+    if (done.status == Transport::Done::would_block) continue;
     flush_at_ = std::max<std::size_t>(16, pipeline_.in_flight() / 4);
     dispatching_ = true;
     auto understood = pipeline_.received(done.bytes, Clock::now());
@@ -169,7 +166,6 @@ awaitable<Error> Link::read_loop() {
     if (!understood) co_return understood.error();
     flush();
     if (problem_) co_return *problem_;
-    if (done.bytes < space.size()) co_await transport_->wait_readable();
   }
 }
 

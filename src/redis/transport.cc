@@ -198,19 +198,39 @@ Transport::Done Transport::read(std::span<char> into) {
   if (tls_) return read_tls(into);
   for (;;) {
     auto got = ::recv(fd_, into.data(), into.size(), 0);
-    if (got > 0) {
-      is_heard_ = true;
-      return {Done::some, std::size_t(got)};
-    }
-    if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return {Done::would_block};
-    if (got < 0 && errno == EINTR) continue;
-    int reason = got < 0 ? errno : 0;
-    auto error = lost_connection(reason);
-    if (!is_heard_ && (reason == 0 || reason == ECONNRESET))
-      error.what += " without a word; it may want TLS";
-    // What a write said before this says more: after it a read only finds the end.
-    return lost(why_.what.empty() ? error : why_);
+    if (got >= 0 || errno != EINTR) return take(got, got < 0 ? errno : 0);
   }
+}
+
+awaitable<Transport::Done> Transport::receive(std::span<char> into) {
+  ensure(!into.empty(), "a read has room");
+  if (fd_ < 0) co_return Done{Done::closed};
+  if (tls_) {
+    co_await wait_readable();
+    co_return read(into);
+  }
+  // A wait alone would tell epoll each time what to wait for; this tells it once.
+  boost::system::error_code error;
+  auto got = co_await socket_.async_receive(asio::buffer(into.data(), into.size()),
+                                            asio::redirect_error(asio::use_awaitable, error));
+  if (fd_ < 0) co_return Done{Done::closed};
+  if (error == asio::error::operation_aborted) co_return Done{Done::would_block};
+  if (error == asio::error::eof) co_return take(0, 0);
+  co_return take(error ? -1 : ssize_t(got), error.value());
+}
+
+// What recv said.
+Transport::Done Transport::take(ssize_t got, int error) {
+  if (got > 0) {
+    is_heard_ = true;
+    return {Done::some, std::size_t(got)};
+  }
+  if (got < 0 && (error == EAGAIN || error == EWOULDBLOCK)) return {Done::would_block};
+  auto reason = lost_connection(error);
+  if (!is_heard_ && (error == 0 || error == ECONNRESET))
+    reason.what += " without a word; it may want TLS";
+  // What a write said before this says more: after it a read only finds the end.
+  return lost(why_.what.empty() ? reason : why_);
 }
 
 Transport::Done Transport::write(std::string_view bytes) {

@@ -32,6 +32,9 @@ class Transport {
   };
   // Fewer bytes than fit mean that no more are there now.
   Done read(std::span<char> into);
+  // Waits for bytes and reads them, with fewer system calls than wait_readable() and read(). Says
+  // would_block when the caller is cancelled; bytes that came in the same moment may be lost then.
+  awaitable<Done> receive(std::span<char> into);
   // What was not taken must be the beginning of the next write. When it says closed, go on reading:
   // what the server said last is often the reason.
   Done write(std::string_view bytes);
@@ -60,6 +63,7 @@ class Transport {
   // Returns only when there is one.
   static awaitable<void> find_plain_redis(Endpoint endpoint);
   awaitable<void> wait(Socket::wait_type what);
+  Done take(ssize_t got, int error);
   Done read_tls(std::span<char> into);
   Done write_tls(std::string_view bytes);
   Done lost(Error why);
