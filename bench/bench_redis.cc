@@ -247,6 +247,10 @@ Async<> write_until(Client& client, bool& stop, std::vector<Clock::time_point>& 
 // From the kill of the primary to the first write that is acknowledged by its successor.
 double failover_seconds() {
   SentinelTrio trio;
+  // In their first seconds sentinels take up to a second longer to agree.
+  for (auto* sentinel : trio.sentinels())
+    wait_for(20s, "the sentinels have settled in",
+             [&] { return std::stoi(sentinel->info("uptime_in_seconds")) >= 3; });
   Settings settings;
   settings.mode = Mode::sentinel;
   settings.master_name = SentinelTrio::name;

@@ -156,7 +156,7 @@ awaitable<Error> Link::read_loop() {
   co_await asio::post(co_await asio::this_coro::executor, asio::use_awaitable);
   for (;;) {
     auto space = pipeline_.read_space();
-    auto done = co_await transport_->receive(space);
+    auto done = co_await receive(space);
     if (done.status == Transport::Done::closed) co_return transport_->why();
     if (done.status == Transport::Done::would_block) continue;
     flush_at_ = std::max<std::size_t>(16, pipeline_.in_flight() / 4);
@@ -167,6 +167,23 @@ awaitable<Error> Link::read_loop() {
     flush();
     if (problem_) co_return *problem_;
   }
+}
+
+awaitable<Transport::Done> Link::receive(std::span<char> space) {
+  auto in_flight = pipeline_.in_flight();
+  if (0 < in_flight && in_flight < 4 && vigil_.may_begin()) {
+    auto executor = deadline_timer_.get_executor();
+    for (auto end = Clock::now() + Vigil::length; Clock::now() < end;) {
+      auto done = transport_->read(space);
+      if (done.status != Transport::Done::would_block) {
+        vigil_.paid();
+        co_return done;
+      }
+      co_await asio::post(executor, asio::use_awaitable);  // whoever has work goes first
+    }
+    vigil_.was_in_vain();
+  }
+  co_return co_await transport_->receive(space);
 }
 
 awaitable<void> Link::flush_loop() {

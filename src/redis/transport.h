@@ -33,7 +33,8 @@ class Transport {
   // Fewer bytes than fit mean that no more are there now.
   Done read(std::span<char> into);
   // Waits for bytes and reads them, with fewer system calls than wait_readable() and read(). Says
-  // would_block when the caller is cancelled; bytes that came in the same moment may be lost then.
+  // would_block when it was woken in vain or cancelled; bytes that came in the moment of the
+  // cancellation are lost.
   awaitable<Done> receive(std::span<char> into);
   // What was not taken must be the beginning of the next write. When it says closed, go on reading:
   // what the server said last is often the reason.

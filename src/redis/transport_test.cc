@@ -666,6 +666,41 @@ TEST_CASE("a wait that is cancelled returns without throwing, and the connection
   }(server));
 }
 
+TEST_CASE("receiving waits for bytes, ends with the connection, and can be cancelled") {
+  RedisServer server;
+  Certificates certificates;
+  RedisServer secret({.tls = &certificates});
+  auto tls = trusting(certificates);
+  auto body = [](Address address, const TlsContext* context) -> awaitable<void> {
+    auto transport = co_await connect(std::move(address), context);
+    REQUIRE(transport);
+    std::array<char, 100> space;
+    for (int i = 0; i < 3; ++i) {
+      CHECK((*transport)->write("PING\r\n").status == Transport::Done::some);
+      Transport::Done done{Transport::Done::would_block};
+      while (done.status == Transport::Done::would_block)
+        done = co_await (*transport)->receive(space);
+      CHECK(std::string_view(space.data(), done.bytes) == "+PONG\r\n");
+    }
+    std::variant<Transport::Done, std::monostate> first;
+    do first = co_await ((*transport)->receive(space) || sleep_for(1ms));
+    while (first.index() == 0 && std::get<0>(first).status == Transport::Done::would_block);
+    CHECK(first.index() == 1);
+    CHECK((*transport)->write("QUIT\r\n").status == Transport::Done::some);
+    std::string said;
+    Transport::Done done{Transport::Done::would_block};
+    while (done.status != Transport::Done::closed) {
+      done = co_await (*transport)->receive(space);
+      said.append(space.data(), done.bytes);
+    }
+    CHECK(said == "+OK\r\n");
+    done = co_await (*transport)->receive(space);
+    CHECK(done.status == Transport::Done::closed);
+  };
+  run(body(plain_address(server), nullptr));
+  run(body(tls_address(secret), &tls));
+}
+
 TEST_CASE(
     "a dead peer is noticed by keepalive, small writes leave at once, children inherit nothing") {
   Listener listener(8);
