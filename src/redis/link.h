@@ -51,7 +51,10 @@ struct LinkCounters {
 class Vigil {
  public:
   static constexpr auto length = 40us;
-  bool may_begin() { return skip_ == 0 || --skip_ == 0; }
+  bool may_begin() {
+    if (skip_ > 0) --skip_;
+    return skip_ == 0;
+  }
   void paid() { vain_ = 0; }
   void was_in_vain() { skip_ = 1 << std::min(vain_++, 12); }
 
