@@ -337,7 +337,7 @@ void Machine::finish_catch_up(Clock::time_point now) {
   if (!std::exchange(loading_, false)) return;
   if (ready_ && moved_ && !told_) tell_rewrite({}, false);
   moved_ = false;
-  ready_ = true;
+  ready_ = changed_ = true;
 }
 
 // What we have is not in the log, or what follows it is not.
