@@ -94,6 +94,11 @@ TEST_CASE("an orderly failover loses nothing, and nothing is told") {
         auto before = co_await put(alice, node_type, "a", "1");
         co_await eventually_seen(bob, node_type, "a", "1");
         t.failover();
+        // The old primary takes writes, and loses them, for as long as nobody tells it.
+        auto knows = [](Instance& instance, Version& v) {
+          return instance.client->epoch() > v.epoch;
+        };
+        co_await eventually(20s, "alice knows the new one", knows, *all[0], before);
         auto after = co_await put(alice, node_type, "a", "2");
         CHECK(after.epoch > before.epoch);
         co_await eventually_seen(bob, node_type, "a", "2");

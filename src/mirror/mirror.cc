@@ -70,6 +70,7 @@ Mirror::Mirror(redis::Client& client, MirrorTerms terms)
       tasks_(client.executor()) {
   tasks_.start("mirror.listener", listen());
   tasks_.start("mirror.driver", keep_going());
+  tasks_.start("mirror.watcher", watch());
 }
 
 Mirror::~Mirror() { ensure(closed_, "a mirror is closed before it is destroyed"); }
@@ -118,10 +119,18 @@ awaitable<void> Mirror::keep_going() {
   }
 }
 
+awaitable<void> Mirror::watch() {
+  for (;;) {
+    co_await client_.changed(changes_);
+    go_on();
+    wake_.notify();
+  }
+}
+
 void Mirror::look_at_connection() {
-  auto connects = client_.counters().connects;
-  if (std::exchange(connects_, connects) != connects)
-    machine_.on_connected(Clock::now(), client_.topology().epoch);
+  auto changes = client_.changes();
+  if (std::exchange(changes_, changes) != changes)
+    machine_.on_connected(Clock::now(), client_.epoch());
 }
 
 // After each fact: sends what is to be sent and shows what is to be seen.

@@ -90,6 +90,7 @@ class Mirror {
 
   awaitable<void> listen();
   awaitable<void> keep_going();
+  awaitable<void> watch();
   awaitable<void> serve(mirror::Request request);
   void go_on();
   void look_at_connection();
@@ -98,7 +99,7 @@ class Mirror {
   redis::Client& client_;
   mirror::Machine machine_;
   redis::Subscriber subscriber_;
-  std::uint64_t connects_ = 0;
+  std::uint64_t changes_ = 0;  // of the client's servers, as far as the machine knows
   Clock::time_point began_;
   Event changed_;  // what readers see
   Event written_;  // what was put
