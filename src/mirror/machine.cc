@@ -120,16 +120,16 @@ void Machine::on_message(Clock::time_point now, std::string_view channel,
       ++counters_.notifications;
       for (const auto& known : terms_.types)
         if (type->get_string() == known.name)
-          mark_dirty(known.folder + std::string(id->get_string()));
+          mark_dirty(terms_.prefix + known.folder + std::string(id->get_string()));
       return;
     }
   }
   ++counters_.malformed;
 }
 
-void Machine::on_reply(Clock::time_point now, const Request& request, const Result<Reply>& reply) {
+void Machine::on_reply(Clock::time_point now, Request request, const Result<Reply>& reply) {
   if (reply) heard_at_ = now;
-  if (request.kind == Kind::write) return on_write_reply(now, reply);
+  if (request.kind == Kind::write) return on_write_reply(now, std::move(request), reply);
   if (request.run != run_) return;
   switch (request.kind) {
     case Kind::tail:
@@ -143,13 +143,14 @@ void Machine::on_reply(Clock::time_point now, const Request& request, const Resu
     case Kind::digest:
       asks_page_ = false;
       break;
+    case Kind::load:
     case Kind::fetch:
       --fetches_;
       break;
     case Kind::write:
       break;
   }
-  if (!reply) return on_failure(now, request);
+  if (!reply) return on_failure(now, std::move(request));
   failures_ = 0;
   switch (request.kind) {
     case Kind::tail:
@@ -161,7 +162,9 @@ void Machine::on_reply(Clock::time_point now, const Request& request, const Resu
     case Kind::scan:
       return on_scan(now, *reply);
     case Kind::fetch:
-      return on_fetched(now, request, *reply);
+      return on_fetched(now, std::move(request), *reply);
+    case Kind::load:
+      return on_loaded(now, request, *reply);
     case Kind::digest:
       return on_digest(request, *reply);
     case Kind::write:
@@ -169,17 +172,17 @@ void Machine::on_reply(Clock::time_point now, const Request& request, const Resu
   }
 }
 
-void Machine::on_failure(Clock::time_point now, const Request& request) {
+void Machine::on_failure(Clock::time_point now, Request request) {
   retry_at_ = now + backoff(failures_++, random_());
-  if (request.kind == Kind::fetch && phase_ == MirrorPhase::snapshot)
-    pages_.emplace_back(request.asked);
+  auto& words = request.words;
+  if (request.kind == Kind::load || request.kind == Kind::fetch) words.erase(words.begin());
+  if (request.kind == Kind::load || request.kind == Kind::digest)
+    pages_.push_back(std::move(words));
   else if (request.kind == Kind::fetch)
-    for (const auto& key : request.asked) mark_dirty(key);
-  else if (request.kind == Kind::digest)
-    pages_.emplace_back(request.asked);
+    for (auto& key : words) mark_dirty(std::move(key));
 }
 
-void Machine::on_write_reply(Clock::time_point now, const Result<Reply>& reply) {
+void Machine::on_write_reply(Clock::time_point now, Request request, const Result<Reply>& reply) {
   writes_ = false;
   auto version =
       reply && !reply->items.empty() ? parse_version(reply->items[0].text) : std::nullopt;
@@ -195,6 +198,7 @@ void Machine::on_write_reply(Clock::time_point now, const Result<Reply>& reply) 
                       : reply.error();
   if (!is_passing(error)) return outbox_.on_refused(error);
   ++counters_.write_retries;
+  outbox_.on_failed({std::move(request.words), std::move(request.args)});
   write_at_ = now + backoff(write_failures_++, random_());
   tail_at_ = now;  // an old epoch: the history that we do not know yet says which one it is
 }
@@ -283,7 +287,7 @@ void Machine::apply(const Entry& entry) {
       if (value)
         set(*name, *value, entry.at.version);
       else
-        erase(*name, key, entry.at.version);
+        erase(*name, entry.at.version);
     }
   position_ = entry.at;
   changed_ = true;
@@ -403,36 +407,34 @@ void Machine::on_scan(Clock::time_point now, const Reply& reply) {
   cursor_ = reply.items[0].text;
   scanned_ = cursor_ == "0";
   std::vector<std::string> page;
-  for (const auto& key : reply.items[1].items) {
-    if (!key.text.starts_with(terms_.prefix)) continue;
-    auto rest = key.text.substr(terms_.prefix.size());
-    if (name_of(rest)) page.push_back(std::move(rest));
-  }
+  for (const auto& key : reply.items[1].items)
+    if (name_of_whole(key.text)) page.push_back(key.text);
   if (!page.empty()) pages_.push_back(std::move(page));
   if (phase_ == MirrorPhase::snapshot && scanned_ && pages_.empty() && fetches_ == 0)
     begin_catch_up();
 }
 
-void Machine::on_fetched(Clock::time_point now, const Request& request, const Reply& reply) {
+// The values are at least as new as the position, and what the log says of later changes is
+// replayed over them. What older peers change meanwhile is notified, and fetched after that.
+void Machine::on_loaded(Clock::time_point now, const Request& request, const Reply& reply) {
+  if (reply.items.size() + 1 != request.words.size()) return begin_resync(now);
+  for (std::size_t i = 0; i < reply.items.size(); ++i)
+    if (auto name = name_of_whole(request.words[i + 1]); name && !reply.items[i].is_null())
+      set(*name, reply.items[i].text, position_.version);
+  if (scanned_ && pages_.empty() && fetches_ == 0) begin_catch_up();
+}
+
+void Machine::on_fetched(Clock::time_point now, Request request, const Reply& reply) {
   auto tail = reply.items.empty() ? std::nullopt : tail_of(reply.items[0]);
-  if (!tail || reply.items.size() != request.asked.size() + 1) return begin_resync(now);
-  target_ = std::max(target_, tail->version);
-  if (phase_ == MirrorPhase::snapshot) {
-    if (tail->version < position_.version) return begin_resync(now);
-    for (std::size_t i = 0; i < request.asked.size(); ++i)
-      if (auto name = name_of(request.asked[i]); name && !reply.items[i + 1].is_null())
-        set(*name, reply.items[i + 1].text, tail->version);
-    if (scanned_ && pages_.empty() && fetches_ == 0) begin_catch_up();
-    return;
-  }
-  Fetched fetched{tail->version, request.asked, {reply.items.begin() + 1, reply.items.end()}};
+  if (!tail || reply.items.size() != request.words.size()) return begin_resync(now);
+  Fetched fetched{tail->version, std::move(request.words), reply.items};
   if (fetched.version <= position_.version) {
     apply_fetched(fetched);
   } else if (parked_.size() < most_parked) {
     parked_.push_back(std::move(fetched));
     reach(now, tail->version);
   } else {
-    for (const auto& key : request.asked) mark_dirty(key);
+    for (std::size_t i = 1; i < fetched.keys.size(); ++i) mark_dirty(std::move(fetched.keys[i]));
   }
   if (fetches_ == 0 && parked_.empty()) {
     gone_.clear();
@@ -441,12 +443,12 @@ void Machine::on_fetched(Clock::time_point now, const Request& request, const Re
 }
 
 void Machine::apply_fetched(const Fetched& fetched) {
-  for (std::size_t i = 0; i < fetched.keys.size(); ++i)
+  for (std::size_t i = 1; i < fetched.keys.size(); ++i)
     apply_fetched(fetched.keys[i], fetched.values[i], fetched.version);
 }
 
 void Machine::apply_fetched(const std::string& key, const Reply& value, Version version) {
-  auto name = name_of(key);
+  auto name = name_of_whole(key);
   if (!name) return;
   const auto* known = find(*name);
   if (known && known->version() > version) return;
@@ -460,7 +462,7 @@ void Machine::apply_fetched(const std::string& key, const Reply& value, Version 
   ++counters_.repairs;
   changed_ = true;
   if (value.is_null())
-    erase(*name, key, version);
+    erase(*name, version);
   else
     set(*name, value.text, version);
 }
@@ -470,6 +472,11 @@ std::optional<Machine::Name> Machine::name_of(std::string_view key) const {
     if (key.starts_with(terms_.types[type].folder))
       return Name{type, key.substr(terms_.types[type].folder.size())};
   return {};
+}
+
+std::optional<Machine::Name> Machine::name_of_whole(std::string_view key) const {
+  if (!key.starts_with(terms_.prefix)) return {};
+  return name_of(key.substr(terms_.prefix.size()));
 }
 
 void Machine::set(const Name& name, std::string_view stored, Version version) {
@@ -487,14 +494,14 @@ void Machine::set(const Name& name, std::string_view stored, Version version) {
   tables_[name.type].put(std::move(entity), edit_);
 }
 
-void Machine::erase(const Name& name, std::string_view key, Version version) {
-  if (!tables_[name.type].erase(name.id, edit_) && fetches_ == 0) return;
+void Machine::erase(const Name& name, Version version) {
+  tables_[name.type].erase(name.id, edit_);
   if (fetches_ == 0 && parked_.empty()) return;
   if (gone_.size() >= most_gone) {
     gone_.clear();
     gone_floor_ = version;
   }
-  gone_[std::string(key)] = version;
+  gone_[terms_.prefix + terms_.types[name.type].folder + std::string(name.id)] = version;
 }
 
 void Machine::mark_dirty(std::string key) {
@@ -511,9 +518,9 @@ void Machine::mark_dirty(std::string key) {
 
 void Machine::on_digest(const Request& request, const Reply& reply) {
   std::string values;
-  for (const auto& key : request.asked) {
+  for (const auto& key : request.words) {
     seen_.insert(std::hash<std::string_view>{}(key));
-    auto name = name_of(key);
+    auto name = name_of_whole(key);
     const auto* known = name ? find(*name) : nullptr;
     if (known)
       fmt::format_to(std::back_inserter(values), "{}:{}", known->stored().size(), known->stored());
@@ -521,13 +528,13 @@ void Machine::on_digest(const Request& request, const Reply& reply) {
       values += '-';
   }
   if (reply.text == sha1(values)) return;
-  for (const auto& key : request.asked) mark_dirty(key);
+  for (const auto& key : request.words) mark_dirty(key);
 }
 
 void Machine::end_compare(Clock::time_point now) {
   for (std::size_t type = 0; type < tables_.size(); ++type)
     tables_[type].each([&](const Entity& entity) {
-      auto key = terms_.types[type].folder + std::string(entity.id());
+      auto key = terms_.prefix + terms_.types[type].folder + std::string(entity.id());
       if (!seen_.contains(std::hash<std::string_view>{}(key))) mark_dirty(std::move(key));
     });
   hurries_ = false;
@@ -583,7 +590,7 @@ void Machine::publish() {
 }
 
 Request Machine::ask(Clock::time_point now, Kind kind, std::vector<std::string> words) const {
-  return {kind, nullptr, std::move(words), {}, {}, run_, now, position_.version};
+  return {kind, nullptr, std::move(words), {}, run_, now, position_.version};
 }
 
 std::optional<Request> Machine::next_write(Clock::time_point now) {
@@ -608,24 +615,16 @@ std::optional<Request> Machine::next_tail(Clock::time_point now) {
 std::optional<Request> Machine::next_load(Clock::time_point now) {
   if (!scanned_ && !asks_page_ && pages_.size() < most_fetches) return ask_scan(now, load_page);
   if (pages_.empty() || fetches_ == most_fetches) return {};
-  auto page = std::move(pages_.front());
+  auto words = std::move(pages_.front());
   pages_.pop_front();
-  return ask_fetch(now, std::move(page));
+  words.insert(words.begin(), "MGET");
+  ++fetches_;
+  return ask(now, Kind::load, std::move(words));
 }
 
 Request Machine::ask_scan(Clock::time_point now, std::size_t count) {
   asks_page_ = true;
   return ask(now, Kind::scan, {"SCAN", cursor_, "MATCH", pattern_, "COUNT", std::to_string(count)});
-}
-
-Request Machine::ask_fetch(Clock::time_point now, std::vector<std::string> keys) {
-  ++fetches_;
-  std::vector<std::string> words{terms_.head_key()};
-  for (const auto& key : keys) words.push_back(terms_.prefix + key);
-  auto request = ask(now, Kind::fetch, std::move(words));
-  request.script = &scripts::fetch;
-  request.asked = std::move(keys);
-  return request;
 }
 
 std::optional<Request> Machine::next_log(Clock::time_point now) {
@@ -645,13 +644,16 @@ std::optional<Request> Machine::next_log(Clock::time_point now) {
 
 std::optional<Request> Machine::next_fetch(Clock::time_point now) {
   if (dirty_.empty() || fetches_ == most_fetches) return {};
-  std::vector<std::string> keys;
-  while (!dirty_order_.empty() && keys.size() < fetch_page) {
+  std::vector<std::string> words{terms_.head_key()};
+  while (!dirty_order_.empty() && words.size() <= fetch_page) {
     dirty_.erase(dirty_order_.front());
-    keys.push_back(std::move(dirty_order_.front()));
+    words.push_back(std::move(dirty_order_.front()));
     dirty_order_.pop_front();
   }
-  return ask_fetch(now, std::move(keys));
+  ++fetches_;
+  auto request = ask(now, Kind::fetch, std::move(words));
+  request.script = &scripts::fetch;
+  return request;
 }
 
 std::optional<Request> Machine::next_compare(Clock::time_point now) {
@@ -664,13 +666,9 @@ std::optional<Request> Machine::next_compare(Clock::time_point now) {
   compare_at_ = hurries_ ? now : now + terms_.compare_pause;
   if (pages_.empty()) return ask_scan(now, compare_page);
   asks_page_ = true;
-  auto keys = std::move(pages_.front());
+  auto request = ask(now, Kind::digest, std::move(pages_.front()));
   pages_.pop_front();
-  std::vector<std::string> words;
-  for (const auto& key : keys) words.push_back(terms_.prefix + key);
-  auto request = ask(now, Kind::digest, std::move(words));
   request.script = &scripts::digest;
-  request.asked = std::move(keys);
   return request;
 }
 

@@ -65,13 +65,12 @@ struct Flaws {
 };
 
 struct Request {
-  enum class Kind { write, tail, catch_up, probe, scan, fetch, digest };
+  enum class Kind { write, tail, catch_up, probe, scan, load, fetch, digest };
   Kind kind;
   const redis::Script* script = nullptr;  // or none: then `words` is the command
   std::vector<std::string> words;         // keys of the script, or the command
   std::vector<std::string> args;          // of the script
   // For the machine, which gets it back with the answer:
-  std::vector<std::string> asked;  // keys without the prefix
   std::uint64_t run = 0;
   Clock::time_point sent_at = {};
   Version position = {};
@@ -88,7 +87,7 @@ class Machine {
   // Perhaps to another server than before, which may have another history.
   void on_connected(Clock::time_point now, std::uint64_t epoch);
   void on_message(Clock::time_point now, std::string_view channel, std::string_view payload);
-  void on_reply(Clock::time_point now, const Request& request, const Result<redis::Reply>& reply);
+  void on_reply(Clock::time_point now, Request request, const Result<redis::Reply>& reply);
   Result<std::shared_ptr<Receipt>> put(Batch batch) { return outbox_.put(std::move(batch)); }
 
   // What to send now, if anything: ask until there is nothing. Requests of one machine are sent in
@@ -114,8 +113,8 @@ class Machine {
  private:
   struct Fetched {
     Version version;
-    std::vector<std::string> keys;
-    std::vector<redis::Reply> values;
+    std::vector<std::string> keys;     // after the first, which is the head
+    std::vector<redis::Reply> values;  // after the first, which is the tail
   };
   struct Check {
     Version tail;
@@ -130,15 +129,15 @@ class Machine {
   std::optional<Request> next_compare(Clock::time_point now);
   Request ask(Clock::time_point now, Request::Kind kind, std::vector<std::string> words) const;
   Request ask_scan(Clock::time_point now, std::size_t count);
-  Request ask_fetch(Clock::time_point now, std::vector<std::string> keys);
 
-  void on_write_reply(Clock::time_point now, const Result<redis::Reply>& reply);
-  void on_failure(Clock::time_point now, const Request& request);
+  void on_write_reply(Clock::time_point now, Request request, const Result<redis::Reply>& reply);
+  void on_failure(Clock::time_point now, Request request);
   void on_tail(Clock::time_point now, const Request& request, const redis::Reply& reply);
   void on_log(Clock::time_point now, const Request& request, const redis::Reply& reply);
   void on_probe(Clock::time_point now, const redis::Reply& reply);
   void on_scan(Clock::time_point now, const redis::Reply& reply);
-  void on_fetched(Clock::time_point now, const Request& request, const redis::Reply& reply);
+  void on_loaded(Clock::time_point now, const Request& request, const redis::Reply& reply);
+  void on_fetched(Clock::time_point now, Request request, const redis::Reply& reply);
   void on_digest(const Request& request, const redis::Reply& reply);
 
   void take(Clock::time_point now, Entry entry);
@@ -160,10 +159,11 @@ class Machine {
     std::size_t type;
     std::string_view id;
   };
-  std::optional<Name> name_of(std::string_view key) const;
+  std::optional<Name> name_of(std::string_view key) const;  // without the prefix
+  std::optional<Name> name_of_whole(std::string_view key) const;
   const Entity* find(const Name& name) const { return tables_[name.type].find(name.id); }
   void set(const Name& name, std::string_view stored, Version version);
-  void erase(const Name& name, std::string_view key, Version version);
+  void erase(const Name& name, Version version);
   void apply_fetched(const Fetched& fetched);
   void apply_fetched(const std::string& key, const redis::Reply& value, Version version);
   void mark_dirty(std::string key);

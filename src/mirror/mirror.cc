@@ -153,18 +153,19 @@ void Mirror::go_on() {
 awaitable<void> Mirror::serve(Request request) {
   auto options = redis::CallOptions().within(patience).where(machine_.terms().prefix);
   if (request.kind != Request::Kind::write) options = options.idempotent();
-  Result<redis::Reply> reply;
-  if (request.script) {
-    reply = co_await client_.run(*request.script, request.words, request.args, options);
-  } else {
-    redis::Command command{std::span<const std::string>(request.words)};
-    reply = co_await client_.ask(std::move(command), options);
+  auto command = request.script ? request.script->by_hash(request.words, request.args)
+                                : redis::Command(std::span<const std::string>(request.words));
+  auto reply = co_await client_.command(std::move(command), options);
+  if (request.script && !reply && reply.error().what.starts_with("NOSCRIPT")) {
+    command = request.script->by_source(request.words, request.args);
+    reply = co_await client_.command(std::move(command), options);
   }
   if (closed_) co_return;
   look_at_connection();
-  machine_.on_reply(Clock::now(), request, reply);
+  bool wrote = request.kind == Request::Kind::write;
+  machine_.on_reply(Clock::now(), std::move(request), reply);
   go_on();
-  if (request.kind == Request::Kind::write) written_.notify();
+  if (wrote) written_.notify();
   wake_.notify();
 }
 

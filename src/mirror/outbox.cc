@@ -1,5 +1,6 @@
 #include "mirror/outbox.h"
 
+#include <algorithm>
 #include <boost/json/serialize.hpp>
 #include <boost/json/value.hpp>
 
@@ -7,11 +8,15 @@ namespace warren::mirror {
 
 namespace {
 
+std::string in_json(const std::string& text) {
+  bool is_plain = std::ranges::all_of(
+      text, [](char c) { return c >= ' ' && c < 0x7f && c != '"' && c != '\\'; });
+  return is_plain ? '"' + text + '"' : boost::json::serialize(boost::json::value(text));
+}
+
 // The last member is for us, who hear of it through the log.
 std::string notification(const EntityType& type, const std::string& id) {
-  return fmt::format(R"({{"type":{},"id":{},"via":"log"}})",
-                     boost::json::serialize(boost::json::value(type.name)),
-                     boost::json::serialize(boost::json::value(id)));
+  return R"({"type":)" + in_json(type.name) + R"(,"id":)" + in_json(id) + R"(,"via":"log"})";
 }
 
 }  // namespace
@@ -37,59 +42,80 @@ Result<std::shared_ptr<Receipt>> Outbox::put(Batch batch) {
   auto receipt = std::make_shared<Receipt>();
   changes_ += batch.size();
   bytes_ += *bytes;
-  waiting_.push_back({std::move(batch), *bytes, 0, {receipt}});
+  Put& put = waiting_.emplace_back();
+  put.bytes = *bytes;
+  put.receipts = {receipt};
   auto self = std::prev(waiting_.end());
-  for (const auto& change : self->batch) {
-    auto [at, is_new] = newest_.try_emplace(key_of(change), self);
+  for (auto& change : batch) {
+    const auto& type = terms_.types[change.type];
+    put.items.push_back(
+        {type.folder + change.id, std::move(change.value), notification(type, change.id)});
+    auto [at, is_new] = newest_.try_emplace(put.items.back().key, self);
     if (!is_new && at->second == self) continue;
-    ++self->newest;
+    ++put.newest;
     if (is_new) continue;
     auto older = std::exchange(at->second, self);
     if (--older->newest > 0) continue;
-    self->receipts.insert(self->receipts.end(), older->receipts.begin(), older->receipts.end());
+    put.receipts.insert(put.receipts.end(), older->receipts.begin(), older->receipts.end());
     forget(older);
   }
   return receipt;
 }
 
 void Outbox::forget(Place put) {
-  changes_ -= put->batch.size();
+  changes_ -= put->items.size();
   bytes_ -= put->bytes;
   waiting_.erase(put);
 }
 
 std::optional<Outbox::Write> Outbox::next(std::uint64_t epoch) {
   if (!flight_ && waiting_.empty()) return {};
-  if (!flight_) flight_ = load();
-  flight_->write.args[0] = std::to_string(epoch);
-  return flight_->write;
+  if (!flight_) load();
+  if (flight_->write) flight_->write->args[0] = std::to_string(epoch);
+  return std::exchange(flight_->write, {});
+}
+
+void Outbox::on_failed(Write write) {
+  if (flight_) flight_->write = std::move(write);
 }
 
 // Whole puts, as many as one batch holds; of an entity that several of them change, the last value.
-Outbox::Flight Outbox::load() {
-  Flight flight{++number_, {}, {}, {}};
-  std::vector<Change> changes;
+std::vector<Outbox::Item> Outbox::take_items(Flight& flight) {
+  std::vector<Item> items;
   std::unordered_map<std::string, std::size_t> places;
-  std::size_t count = 0, bytes = 0;
-  while (!waiting_.empty() && count + waiting_.front().batch.size() <= batch_changes &&
+  std::size_t bytes = 0;
+  std::size_t count = 0;
+  bool has_doubles = false;
+  while (!waiting_.empty() && count + waiting_.front().items.size() <= batch_changes &&
          bytes + waiting_.front().bytes <= batch_bytes) {
     auto put = waiting_.begin();
-    count += put->batch.size();
+    count += put->items.size();
     bytes += put->bytes;
+    has_doubles = has_doubles || put->newest < put->items.size();
     flight.receipts.insert(flight.receipts.end(), put->receipts.begin(), put->receipts.end());
-    for (auto& change : put->batch) {
-      auto key = key_of(change);
-      auto newest = newest_.find(key);
+    for (auto& item : put->items) {
+      auto newest = newest_.find(item.key);
       if (newest != newest_.end() && newest->second == put) newest_.erase(newest);
-      auto [at, is_new] = places.try_emplace(std::move(key), changes.size());
-      if (is_new)
-        changes.push_back(std::move(change));
-      else
-        changes[at->second] = std::move(change);
+      items.push_back(std::move(item));
     }
     forget(put);
   }
-  auto& [keys, args] = flight.write;
+  if (!has_doubles) return items;
+  std::vector<Item> single;
+  for (auto& item : items) {
+    auto [at, is_new] = places.try_emplace(item.key, single.size());
+    if (is_new)
+      single.push_back(std::move(item));
+    else
+      single[at->second] = std::move(item);
+  }
+  return single;
+}
+
+void Outbox::load() {
+  Flight flight{++number_, {}, Write{}, {}};
+  auto items = take_items(flight);
+  auto& [keys, args] = *flight.write;
   keys = {terms_.log_key(), terms_.head_key()};
   args = {"",
           std::to_string(terms_.log_entries),
@@ -98,20 +124,19 @@ Outbox::Flight Outbox::load() {
           "",
           terms_.log_channel(),
           terms_.channel};
-  keys.reserve(keys.size() + changes.size());
-  args.reserve(args.size() + 3 * changes.size());
+  keys.reserve(keys.size() + items.size());
+  args.reserve(args.size() + 3 * items.size());
   Packer packer;
-  for (const auto& change : changes) {
-    auto key = key_of(change);
-    auto place = packer.add({key, change.value});
-    keys.push_back(terms_.prefix + key);
+  for (auto& item : items) {
+    auto place = packer.add({item.key, item.value});
+    keys.push_back(terms_.prefix + item.key);
     args.push_back(place ? std::to_string(place->first) : "");
     args.push_back(place ? std::to_string(place->last) : "");
-    args.push_back(notification(terms_.types[change.type], change.id));
+    args.push_back(std::move(item.notification));
   }
   flight.packed = packer.take();
   args[4] = flight.packed;
-  return flight;
+  flight_ = std::move(flight);
 }
 
 std::optional<Entry> Outbox::on_written(Version version, std::optional<std::string> before) {

@@ -47,8 +47,10 @@ class Outbox {
     std::vector<std::string> keys;
     std::vector<std::string> args;
   };
-  // The batch on its way, or the next one; none when nothing waits. The same until it is done.
+  // The next batch; none when nothing waits, or one is on its way.
   std::optional<Write> next(std::uint64_t epoch);
+  // It may or may not have been written, or could not be now: it is the next one again.
+  void on_failed(Write write);
   // It is in the log. Returns the entry for the log's readers, if the answer says where it stands.
   std::optional<Entry> on_written(Version version, std::optional<std::string> before);
   // It will not be written.
@@ -58,8 +60,14 @@ class Outbox {
   std::size_t changes() const { return changes_; }                             // that wait
 
  private:
+  // A change as the script and the log want it, made while the batch before is on its way.
+  struct Item {
+    std::string key;  // without the prefix
+    std::optional<std::string> value;
+    std::string notification;
+  };
   struct Put {
-    Batch batch;
+    std::vector<Item> items;
     std::size_t bytes = 0;
     std::size_t newest = 0;  // of how many entities it has the newest value
     std::vector<std::shared_ptr<Receipt>> receipts;
@@ -68,15 +76,13 @@ class Outbox {
   struct Flight {
     std::uint64_t number;
     std::string packed;
-    Write write;
+    std::optional<Write> write;  // while it is here
     std::vector<std::shared_ptr<Receipt>> receipts;
   };
   Result<std::size_t> check(const Batch& batch) const;
-  std::string key_of(const Change& change) const {
-    return terms_.types[change.type].folder + change.id;
-  }
   void forget(Place put);
-  Flight load();
+  std::vector<Item> take_items(Flight& flight);
+  void load();
   void finish(const Result<Version>& result);
 
   const MirrorTerms& terms_;

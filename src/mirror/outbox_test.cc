@@ -55,7 +55,10 @@ TEST_CASE("a batch whose answer is missing is sent again as it was, whatever was
   Outbox outbox(t, "w");
   REQUIRE(outbox.put(batch({{"a", "1"}})));
   auto first = outbox.next(5);
+  REQUIRE(first);
   REQUIRE(outbox.put(batch({{"a", "2"}})));
+  CHECK(!outbox.next(5));
+  outbox.on_failed(*first);
   auto again = outbox.next(6);
   REQUIRE(again);
   CHECK(again->args[0] == "6");
