@@ -482,15 +482,16 @@ std::optional<Machine::Name> Machine::name_of_whole(std::string_view key) const 
 void Machine::set(const Name& name, std::string_view stored, Version version) {
   const auto& merge = terms_.types[name.type].merge;
   if (!merge) {
-    tables_[name.type].put(std::make_shared<Entity>(name.id, stored, version), edit_);
+    tables_[name.type].put(Entity::create(name.id, stored, version), edit_);
     return;
   }
   const auto* known = find(name);
   if (!known && loading_) known = published_->find(name.type, name.id);
   std::optional<std::string_view> local;
   if (known) local = known->value();
-  auto entity = std::make_shared<Entity>(name.id, merge(local, stored), version);
-  if (entity->value() != stored) entity->set_stored(std::string(stored));
+  auto merged = merge(local, stored);
+  auto entity = merged == stored ? Entity::create(name.id, stored, version)
+                                 : Entity::create(name.id, merged, version, stored);
   tables_[name.type].put(std::move(entity), edit_);
 }
 
@@ -534,6 +535,7 @@ void Machine::on_digest(const Request& request, const Reply& reply) {
 void Machine::end_compare(Clock::time_point now) {
   for (std::size_t type = 0; type < tables_.size(); ++type)
     tables_[type].each([&](const Entity& entity) {
+      if (entity.version() > compared_from_) return;  // it may be newer than its page
       auto key = terms_.prefix + terms_.types[type].folder + std::string(entity.id());
       if (!seen_.contains(std::hash<std::string_view>{}(key))) mark_dirty(std::move(key));
     });
@@ -568,7 +570,7 @@ Clock::time_point Machine::wake_at() const {
   auto reads = Clock::time_point::max();
   if (phase_ == MirrorPhase::resync) reads = resync_at_;
   if (phase_ == MirrorPhase::subscribed && !asks_tail_) reads = retry_at_;
-  if (phase_ == MirrorPhase::snapshot) reads = retry_at_;
+  if (phase_ == MirrorPhase::snapshot && (can_scan() || can_load())) reads = retry_at_;
   if (phase_ == MirrorPhase::catch_up && !asks_log_) reads = retry_at_;
   if (phase_ == MirrorPhase::tailing) {
     reads = behind_until_;
@@ -612,9 +614,12 @@ std::optional<Request> Machine::next_tail(Clock::time_point now) {
   return ask(now, Kind::tail, {"HGET", terms_.head_key(), "tail"});
 }
 
+bool Machine::can_scan() const { return !scanned_ && !asks_page_ && pages_.size() < most_fetches; }
+bool Machine::can_load() const { return !pages_.empty() && fetches_ < most_fetches; }
+
 std::optional<Request> Machine::next_load(Clock::time_point now) {
-  if (!scanned_ && !asks_page_ && pages_.size() < most_fetches) return ask_scan(now, load_page);
-  if (pages_.empty() || fetches_ == most_fetches) return {};
+  if (can_scan()) return ask_scan(now, load_page);
+  if (!can_load()) return {};
   auto words = std::move(pages_.front());
   pages_.pop_front();
   words.insert(words.begin(), "MGET");
@@ -662,7 +667,7 @@ std::optional<Request> Machine::next_compare(Clock::time_point now) {
     end_compare(now);
     return {};
   }
-  compares_ = true;
+  if (!std::exchange(compares_, true)) compared_from_ = position_.version;
   compare_at_ = hurries_ ? now : now + terms_.compare_pause;
   if (pages_.empty()) return ask_scan(now, compare_page);
   asks_page_ = true;

@@ -124,6 +124,8 @@ class Machine {
   std::optional<Request> next_write(Clock::time_point now);
   std::optional<Request> next_tail(Clock::time_point now);
   std::optional<Request> next_load(Clock::time_point now);
+  bool can_scan() const;
+  bool can_load() const;
   std::optional<Request> next_log(Clock::time_point now);
   std::optional<Request> next_fetch(Clock::time_point now);
   std::optional<Request> next_compare(Clock::time_point now);
@@ -208,6 +210,7 @@ class Machine {
   bool scanned_ = false;
   std::deque<std::vector<std::string>> pages_;
   bool compares_ = false;
+  Version compared_from_;
   bool hurries_ = false;  // notifications of older peers may have been missed
   Clock::time_point compare_at_{};
   std::unordered_set<std::size_t> seen_;  // hashes of keys

@@ -2,12 +2,13 @@
 // Entities in memory: an immutable snapshot for any number of readers, and how the next one is
 // made from it without copying what did not change.
 //
-// A table is a tree of fixed depth, 64 branches of 64 leaves, in which an entity's hash says where
-// it is. To change one, its leaf and the two nodes above are copied; the rest is shared with the
-// snapshots that are out. Nodes that were made since the last snapshot are changed in place, so
+// A table is a tree of fixed depth, 128 branches of 128 leaves, in which an entity's hash says
+// where it is. To change one, its leaf and the two nodes above are copied; the rest is shared with
+// the snapshots that are out. Nodes that were made since the last snapshot are changed in place, so
 // a large batch, or the first load, copies nothing twice.
 #include <array>
 #include <atomic>
+#include <boost/container/small_vector.hpp>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -20,26 +21,29 @@
 
 namespace warren {
 
+// Its text lies directly behind it, so that a lookup waits for memory once.
 class Entity {
  public:
-  Entity(std::string_view id, std::string_view value, Version version)
-      : version_(version), id_size_(id.size()) {
-    text_.reserve(id.size() + value.size());
-    text_.append(id).append(value);
-  }
-  std::string_view id() const { return std::string_view(text_).substr(0, id_size_); }
-  std::string_view value() const { return std::string_view(text_).substr(id_size_); }
+  // `stored` is what Redis has, where a merge made something else of it.
+  static std::shared_ptr<const Entity> create(std::string_view id, std::string_view value,
+                                              Version version,
+                                              std::optional<std::string_view> stored = {});
+
+  std::string_view id() const { return {text(), id_size_}; }
+  std::string_view value() const { return {text() + id_size_, value_size_}; }
   // Of the change that made it so, or of a later moment at which it was read and found so.
   Version version() const { return version_; }
-  // What Redis has, where the merge made something else of it.
-  std::string_view stored() const { return stored_ ? std::string_view(*stored_) : value(); }
-  void set_stored(std::string stored) { stored_ = std::move(stored); }
+  std::string_view stored() const {
+    return is_merged_ ? std::string_view(text() + id_size_ + value_size_, stored_size_) : value();
+  }
 
  private:
+  Entity() = default;
+  const char* text() const { return reinterpret_cast<const char*>(this + 1); }
+
   Version version_;
-  std::size_t id_size_;
-  std::string text_;  // id and value in one piece: a lookup touches both
-  std::optional<std::string> stored_;
+  std::uint32_t id_size_ = 0, value_size_ = 0, stored_size_ = 0;
+  bool is_merged_ = false;
 };
 
 // The entities of one type.
@@ -64,14 +68,14 @@ class Table {
   bool erase(std::string_view id, std::uint64_t edit);
 
  private:
-  static constexpr std::size_t fan_out = 64;
+  static constexpr std::size_t fan_out = 128;
   struct Slot {
     std::size_t hash;
     std::shared_ptr<const Entity> entity;  // shared by all snapshots in which it did not change
   };
   struct Leaf {
     std::uint64_t edit;
-    std::vector<Slot> slots;
+    boost::container::small_vector<Slot, 4> slots;
   };
   struct Branch {
     std::uint64_t edit;

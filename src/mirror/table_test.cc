@@ -9,8 +9,8 @@ using namespace warren;
 
 namespace {
 
-std::shared_ptr<Entity> entity(const std::string& id, const std::string& value) {
-  return std::make_shared<Entity>(id, value, Version{1, 1});
+std::shared_ptr<const Entity> entity(const std::string& id, const std::string& value) {
+  return Entity::create(id, value, {1, 1});
 }
 
 std::map<std::string, std::string> contents(const Table& table) {
@@ -57,13 +57,12 @@ TEST_CASE("an empty table has nothing, and an entity knows what Redis has of it"
   CHECK(!table.find("a"));
   CHECK(!table.erase("a", 1));
   CHECK(table.size() == 0);
-  Entity merged("a", "merged", {1, 2});
-  CHECK(merged.stored() == "merged");
-  merged.set_stored("stored");
-  CHECK(merged.stored() == "stored");
-  CHECK(merged.value() == "merged");
-  CHECK(merged.id() == "a");
-  CHECK(merged.version() == Version{1, 2});
+  CHECK(entity("a", "value")->stored() == "value");
+  auto merged = Entity::create("a", "merged", {1, 2}, "");
+  CHECK(merged->stored() == "");
+  CHECK(merged->value() == "merged");
+  CHECK(merged->id() == "a");
+  CHECK(merged->version() == Version{1, 2});
 }
 
 TEST_CASE("a snapshot that is held grows older, and one that was confirmed is as old as that") {
