@@ -64,8 +64,9 @@ class LeaseJudge {
 
  private:
   struct Attempt {
-    const LeaseEvent *begun = nullptr, *enqueued = nullptr, *granted = nullptr, *renewed = nullptr;
-    const LeaseEvent *lost = nullptr, *released = nullptr, *ended = nullptr;
+    const LeaseEvent *begun = nullptr, *enqueued = nullptr, *granted = nullptr;
+    const LeaseEvent *renewed = nullptr, *raised = nullptr, *lost = nullptr, *released = nullptr,
+                     *ended = nullptr;
   };
   struct Pause {
     ProcessId process;
@@ -91,7 +92,8 @@ class LeaseJudge {
   Clock::time_point due(ProcessId process, Clock::time_point moment) const;
   bool was_undisturbed(ProcessId process, Window window) const;
   bool is_excused(Clock::time_point time) const;
-  Verdict in_order(LeaseEvent::Kind kind, const char* invariant, bool equal_is_ok) const;
+  Verdict in_order(std::initializer_list<LeaseEvent::Kind> kinds, const char* invariant,
+                   bool equal_is_ok) const;
   template <class Visit>
   void each_overlap(Visit visit) const;
   Verdict ends_in_time(const Attempt& attempt) const;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 #include <string_view>
 
 #include "base/error.h"
@@ -13,7 +14,13 @@ namespace {
 
 template <class Event>
 void sort_by_time(std::vector<Event>& events) {
-  std::ranges::stable_sort(events, {}, &Event::at);
+  std::vector<std::size_t> order(events.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::ranges::sort(order, {}, [&](std::size_t i) { return std::pair(events[i].at, i); });
+  std::vector<Event> sorted;
+  sorted.reserve(events.size());
+  for (auto i : order) sorted.push_back(events[i]);
+  events = std::move(sorted);
 }
 
 std::string moment(Clock::time_point time, Clock::time_point origin) {
@@ -32,6 +39,8 @@ std::string_view name(LeaseEvent::Kind kind) {
       return "granted";
     case LeaseEvent::Kind::renewed:
       return "renewed";
+    case LeaseEvent::Kind::raised:
+      return "raised";
     case LeaseEvent::Kind::lost:
       return "lost";
     case LeaseEvent::Kind::released:
@@ -107,6 +116,13 @@ void LeaseHistory::granted(Clock::time_point at, AttemptId attempt, const Grant&
 
 void LeaseHistory::renewed(Clock::time_point at, AttemptId attempt, Clock::time_point deadline) {
   write(at, attempt, LeaseEvent::Kind::renewed).deadline = deadline;
+}
+
+void LeaseHistory::raised(Clock::time_point at, AttemptId attempt, Token token,
+                          Clock::time_point since) {
+  auto& event = write(at, attempt, LeaseEvent::Kind::raised);
+  event.token = token;
+  event.since = since;
 }
 
 void LeaseHistory::lost(Clock::time_point at, AttemptId attempt) {
@@ -225,7 +241,8 @@ std::string describe(const LeaseEvent& event, Clock::time_point origin) {
     line += fmt::format("  lock {}  attempt {}", event.lock, event.attempt);
   line += fmt::format("  {}", name(event.kind));
   if (event.kind == Kind::enqueued) line += " at place " + describe(event.token);
-  if (event.kind == Kind::granted || event.kind == Kind::accepted || event.kind == Kind::rejected)
+  if (event.kind == Kind::granted || event.kind == Kind::raised || event.kind == Kind::accepted ||
+      event.kind == Kind::rejected)
     line += " token " + describe(event.token) + ", asked at " + moment(event.since, origin);
   if (event.kind == Kind::begun || event.kind == Kind::granted || event.kind == Kind::renewed)
     line += ", until " + moment(event.deadline, origin);

@@ -39,6 +39,7 @@ struct LeaseEvent {
     enqueued,  // token: his place. A second one replaces the first: he lost his place meanwhile
     granted,   // since: the server cannot have granted it before; deadline: of the owner's belief
     renewed,   // deadline
+    raised,    // the owner holds on under a higher token; since: as above
     lost,      // the owner was told
     released,  // the owner lets go
     ended,     // an attempt is over without a grant: timeout, cancelled, refused
@@ -70,6 +71,7 @@ class LeaseHistory {
   void enqueued(Clock::time_point at, AttemptId attempt, Token place);
   void granted(Clock::time_point at, AttemptId attempt, const Grant& grant);
   void renewed(Clock::time_point at, AttemptId attempt, Clock::time_point deadline);
+  void raised(Clock::time_point at, AttemptId attempt, Token token, Clock::time_point since);
   void lost(Clock::time_point at, AttemptId attempt);
   void released(Clock::time_point at, AttemptId attempt);
   void ended(Clock::time_point at, AttemptId attempt);

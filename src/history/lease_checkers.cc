@@ -75,12 +75,13 @@ void LeaseJudge::index(const LeaseEvent& event) {
                 : event.kind == Kind::enqueued ? attempt.enqueued
                 : event.kind == Kind::granted  ? attempt.granted
                 : event.kind == Kind::renewed  ? attempt.renewed
+                : event.kind == Kind::raised   ? attempt.raised
                 : event.kind == Kind::lost     ? attempt.lost
                 : event.kind == Kind::released ? attempt.released
                                                : attempt.ended;
-  bool needs_grant =
-      event.kind == Kind::renewed || event.kind == Kind::lost || event.kind == Kind::released;
-  bool may_repeat = event.kind == Kind::enqueued || event.kind == Kind::renewed;
+  bool needs_grant = event.kind >= Kind::renewed && event.kind <= Kind::released;
+  bool may_repeat =
+      event.kind >= Kind::enqueued && event.kind <= Kind::raised && event.kind != Kind::granted;
   if (event.kind == Kind::accepted || event.kind == Kind::rejected) return;
   bool is_over = attempt.ended || (attempt.granted && !needs_grant);
   if (!malformed_ && ((place && !may_repeat) || (needs_grant && !attempt.granted) ||
@@ -172,10 +173,11 @@ Violation LeaseJudge::violation(const char* invariant, std::string what,
 
 // Two events are in order when one was known before the other was asked for. A running maximum
 // over the events as they became known answers that for all pairs at once.
-Verdict LeaseJudge::in_order(Kind kind, const char* invariant, bool equal_is_ok) const {
+Verdict LeaseJudge::in_order(std::initializer_list<Kind> kinds, const char* invariant,
+                             bool equal_is_ok) const {
   std::vector<const LeaseEvent*> events, highest;
   for (auto& event : history_.events())
-    if (event.kind == kind) events.push_back(&event);
+    if (std::ranges::find(kinds, event.kind) != kinds.end()) events.push_back(&event);
   sort_by_lock(events);
   auto lock_of = [](const LeaseEvent* event) { return event->lock; };
   auto known = [](const LeaseEvent* event) { return event->at; };
@@ -208,9 +210,11 @@ Verdict LeaseJudge::in_order(Kind kind, const char* invariant, bool equal_is_ok)
                    {twice[0], twice[1]});
 }
 
-Verdict LeaseJudge::resources_are_fenced() const { return in_order(Kind::accepted, "I1", true); }
+Verdict LeaseJudge::resources_are_fenced() const { return in_order({Kind::accepted}, "I1", true); }
 
-Verdict LeaseJudge::tokens_grow() const { return in_order(Kind::granted, "I2", false); }
+Verdict LeaseJudge::tokens_grow() const {
+  return in_order({Kind::granted, Kind::raised}, "I2", false);
+}
 
 template <class Visit>
 void LeaseJudge::each_overlap(Visit visit) const {
@@ -249,6 +253,7 @@ Verdict LeaseJudge::losses_are_told() const {
   std::vector<const LeaseEvent*> believed(attempts_.size());
   for (auto& event : history_.events()) {
     if (event.kind < Kind::granted || event.kind > Kind::released) continue;
+    if (event.kind == Kind::raised) continue;  // no deadline, nor its end
     auto& last = believed[event.attempt];
     if (last && event.at > due(event.process, last->deadline))
       return violation(

@@ -2,6 +2,7 @@
 
 #include <deque>
 #include <functional>
+#include <map>
 #include <random>
 
 #include "history/checkers.h"
@@ -23,11 +24,12 @@ std::string broken(const LeaseHistory& history, const LeaseBounds& allowed = bou
   return violation ? violation->invariant : "";
 }
 
-LeaseHistory history_of(Events events) {
-  std::ranges::stable_sort(events, {}, &LeaseEvent::at);
+LeaseHistory history_of(const Events& events) {
+  std::multimap<Clock::time_point, LeaseEvent> sorted;
+  for (auto& e : events) sorted.emplace(e.at, e);
   LeaseHistory history;
   std::vector<AttemptId> attempts(events.size());
-  for (auto& e : events) {
+  for (auto& [time, e] : sorted) {
     auto attempt = attempts[e.attempt];
     switch (e.kind) {
       case Kind::begun:
@@ -42,6 +44,9 @@ LeaseHistory history_of(Events events) {
         break;
       case Kind::renewed:
         history.renewed(e.at, attempt, e.deadline);
+        break;
+      case Kind::raised:
+        history.raised(e.at, attempt, e.token, e.since);
         break;
       case Kind::lost:
         history.lost(e.at, attempt);
@@ -305,6 +310,21 @@ TEST_CASE("I2: an answer that was under way while another was granted may be the
   two.history.granted(at(7ms), two.alice,
                       {.token = {1, 9}, .since = at(3ms), .deadline = at(50ms)});
   CHECK(broken(two.history) == "");
+}
+
+TEST_CASE("I2: a token that grew while the lease was held counts like a new one") {
+  auto next = [](Token token) {
+    TwoOwners two;
+    two.history.granted(at(5ms), two.alice,
+                        {.token = {1, 1}, .since = at(2ms), .deadline = at(50ms)});
+    two.history.raised(at(6ms), two.alice, {2, 1}, at(5ms));
+    two.history.released(at(7ms), two.alice);
+    two.history.granted(at(9ms), two.bob, {.token = token, .since = at(8ms), .deadline = at(50ms)});
+    return broken(two.history);
+  };
+  CHECK(next({2, 2}) == "");
+  CHECK(next({2, 1}) == "I2");
+  CHECK(next({1, 2}) == "I2");
 }
 
 TEST_CASE("I3: an owner that believes too long is found") {

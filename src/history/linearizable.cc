@@ -193,7 +193,7 @@ std::optional<Value> apply(const Operation& operation, Value state) {
 Linearizability check_linearizable(std::span<const Operation> operations, std::size_t budget) {
   std::vector<std::size_t> indexes(operations.size());
   for (std::size_t i = 0; i < indexes.size(); ++i) indexes[i] = i;
-  std::ranges::stable_sort(indexes, {}, [&](std::size_t i) { return operations[i].key; });
+  std::ranges::sort(indexes, {}, [&](std::size_t i) { return std::pair(operations[i].key, i); });
   bool was_cut_short = false;
   for (std::span<const std::size_t> rest = indexes; !rest.empty();) {
     auto key = operations[rest.front()].key;

@@ -74,7 +74,7 @@ Operation some_operation(Random& random, std::uint32_t keys = 1) {
   Operation operation{.key = static_cast<std::uint32_t>(random.upto(static_cast<int>(keys) - 1)),
                       .called = {}};
   operation.kind = static_cast<Kind>(random.upto(3));
-  operation.argument = static_cast<Value>(1 + random.upto(2));
+  operation.argument = static_cast<Value>(random.upto(2)) + 1;
   operation.expected = static_cast<Value>(random.upto(3));
   return operation;
 }
@@ -167,7 +167,7 @@ TEST_CASE("an illegal history is told with the longest order and the operation t
 
 TEST_CASE("a search that would take too long says so, and says nothing else") {
   Operations operations;
-  for (int i = 0; i < 12; ++i) operations.push_back(write(0, 100, static_cast<Value>(i + 1)));
+  for (int i = 0; i < 12; ++i) operations.push_back(write(0, 100, static_cast<Value>(i) + 1));
   operations.push_back(read(200, 201, 99));
   CHECK(check_linearizable(operations, 1000).answer == Answer::out_of_budget);
   CHECK(check_linearizable(operations).answer == Answer::illegal);
