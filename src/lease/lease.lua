@@ -1,6 +1,6 @@
 -- One lease: who holds it, under which token, and who waits for it.
 -- KEYS  1 lease: the value that its holder shows to others, kept only while it is held
---       2 fence: "epoch counter attempt session": the last grant; outlives the holder
+--       2 fence: "epoch counter attempt session since_us": the last grant; outlives the holder
 --       3 queue: "attempt session channel ttl_ms value" of each who waits, the first in line first
 -- ARGV  1 acquire, renew or release  2 attempt  3 value  4 ttl_ms, or 0: as long as the session
 --       5 session, or -  6 epoch of the topology, as the caller knows it  7 retention_ms of the fence
@@ -14,11 +14,12 @@ local topology, retention, channel, before = tonumber(ARGV[6]), ARGV[7], ARGV[8]
 local time = redis.call('TIME')
 local now = tonumber(time[1]) * 1000000 + tonumber(time[2])
 
-local epoch, counter, owner, owner_session = 0, 0, '', '-'
+local epoch, counter, owner, owner_session, since = 0, 0, '', '-', now
 local record = redis.call('GET', fence)
 if record then
-  local e, c, o, s = string.match(record, '^(%d+) (%d+) ?(%S*) ?(%S*)')
+  local e, c, o, s, at = string.match(record, '^(%d+) (%d+) ?(%S*) ?(%S*) ?(%d*)')
   epoch, counter, owner, owner_session = tonumber(e), tonumber(c), o, s ~= '' and s or '-'
+  since = tonumber(at) or now
 end
 local shown = redis.call('GET', lease)
 if shown and owner_session ~= '-' and redis.call('EXISTS', owner_session) == 0 then
@@ -32,12 +33,14 @@ local function token() return string.format('%.0f %.0f', epoch, counter) end
 local function write_fence()
   epoch = math.max(epoch, topology)
   counter = math.max(counter + 1, now)
-  redis.call('SET', fence, token() .. ' ' .. owner .. ' ' .. owner_session, 'PX', retention)
+  redis.call('SET', fence,
+             token() .. ' ' .. owner .. ' ' .. owner_session .. string.format(' %.0f', since), 'PX',
+             retention)
 end
 
 local granted = false  -- to the caller, just now
 local function grant(to, to_session, ttl_ms, to_value)
-  owner, owner_session, shown, granted = to, to_session, to_value, to == attempt
+  owner, owner_session, shown, since, granted = to, to_session, to_value, now, to == attempt
   write_fence()
   redis.call('SET', lease, to_value, 'PX', ttl_ms == '0' and retention or ttl_ms)
 end

@@ -107,12 +107,14 @@ std::string LeaseMachine::attempt(LeaseId id) const {
   return fmt::format("{}/{}", terms_.holder, id);
 }
 
+std::string LeaseMachine::fence_key(const std::string& key) { return beside(key, ":fence"); }
+
 Result<LeaseId> LeaseMachine::begin(LeaseTerms terms, bool waits, Clock::time_point deadline,
                                     Clock::time_point now) {
   if (terms.key.empty() || has_spaces(terms.key))
     return fail(Errc::invalid, "\"{}\" is no name for a lease: it has none, or has spaces",
                 terms.key);
-  auto fence = beside(terms.key, ":fence");
+  auto fence = fence_key(terms.key);
   if (redis::slot_of(fence) != redis::slot_of(terms.key))
     return fail(Errc::invalid, "\"{}\" is no name for a lease: its braces are not in pairs",
                 terms.key);

@@ -104,6 +104,8 @@ class LeaseMachine {
   const LeaseTerms& terms(LeaseId id) const { return at(id).terms; }
   const Error& why_ended(LeaseId id) const { return at(id).why; }
   const std::string& fence_key(LeaseId id) const { return at(id).fence; }
+  // Where the last token of a lease is written down.
+  static std::string fence_key(const std::string& key);
 
   struct Counters {
     std::uint64_t granted = 0, refused = 0, renewed = 0, lost = 0;
