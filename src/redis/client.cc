@@ -325,6 +325,14 @@ Async<> Client::ready(Clock::time_point deadline) {
 
 Topology Client::topology() const { return router_->topology(); }
 
+std::uint64_t Client::epoch() const { return router_->epoch(); }
+
+std::uint64_t Client::changes() const { return router_->changes(); }
+
+awaitable<void> Client::changed(std::uint64_t seen) {
+  while (changes() <= seen) co_await router_->changed().wait();
+}
+
 Client::Counters Client::counters() const {
   Counters counters;
   router_->count(counters);

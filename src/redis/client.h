@@ -90,6 +90,13 @@ class Client final : public Submitter {
   // Waits until a server is connected: no error when one is. Otherwise why not.
   Async<> ready(Clock::time_point deadline);
   Topology topology() const;
+  // That of topology(), cheaply.
+  std::uint64_t epoch() const;
+  // Grows when a connection was made anew or another epoch began: what a server acknowledged before
+  // may be gone since.
+  std::uint64_t changes() const;
+  // Returns when there are more than `seen`, or when the caller is cancelled.
+  awaitable<void> changed(std::uint64_t seen);
   const Settings& settings() const { return dialer_.settings(); }
 
   // Ends all connections; calls that are still waiting get Errc::cancelled. Afterwards no call is

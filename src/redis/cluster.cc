@@ -126,7 +126,8 @@ class Node final : public Connector {
 class ClusterRouter final : public Router, LinkOwner {
  public:
   ClusterRouter(asio::any_io_executor executor, const Dialer& dialer, TaskGroup& tasks)
-      : executor_(executor),
+      : Router(executor),
+        executor_(executor),
         dialer_(dialer),
         parking_(executor, dialer.settings(), *this),
         refresh_wanted_(executor),
@@ -141,6 +142,7 @@ class ClusterRouter final : public Router, LinkOwner {
   void on_moved(const Error& error) override;
   std::optional<Error> problem() const override;
   Topology topology() const override;
+  std::uint64_t epoch() const override { return epoch_; }
   void count(Client::Counters& counters) const override;
 
  private:
@@ -167,6 +169,7 @@ class ClusterRouter final : public Router, LinkOwner {
 
   void on_refused(Link& link, Call& call, Reply error) override;
   void on_broken(Link&, const Error&) override { want_refresh(); }
+  void on_connected(Link&) override { on_change(); }
   void follow(Link& link, Call& call, const Reply& error, bool asking);
 
   asio::any_io_executor executor_;
@@ -377,8 +380,9 @@ awaitable<void> ClusterRouter::ask_for_map(Address address, Survey& survey) {
 
 void ClusterRouter::adopt(Opinion opinion) {
   problem_.reset();
-  epoch_ = opinion.epoch;
+  bool is_news = std::exchange(epoch_, opinion.epoch) != opinion.epoch;
   map_ = std::move(opinion.map);
+  if (is_news) on_change();
   for (const auto& address : map_.primaries()) node(address);
 
   // What waits for a server that cannot be reached goes to the new owner, if there is one.

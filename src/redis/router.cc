@@ -95,7 +95,8 @@ void Parking::submit_again() {
 
 PrimaryRouter::PrimaryRouter(asio::any_io_executor executor, const Settings& settings,
                              Connector& connector, TaskGroup& tasks)
-    : settings_(settings),
+    : Router(executor),
+      settings_(settings),
       connector_(connector),
       tasks_(tasks),
       parking_(executor, settings, *this),

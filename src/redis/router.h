@@ -12,6 +12,7 @@ namespace warren::redis {
 
 class Router {
  public:
+  explicit Router(asio::any_io_executor executor) : changed_(executor) {}
   virtual ~Router() = default;
   virtual void submit(Call& call) = 0;
   // A connection of one's own to the owner of a slot (CallOptions::any_node: to any server).
@@ -23,7 +24,23 @@ class Router {
   // No value when a server is connected.
   virtual std::optional<Error> problem() const = 0;
   virtual Topology topology() const = 0;
+  virtual std::uint64_t epoch() const { return 0; }
   virtual void count(Client::Counters& counters) const = 0;
+
+  // As Client has them.
+  std::uint64_t changes() const { return changes_; }
+  Event& changed() { return changed_; }
+
+ protected:
+  // There is a new connection, or another epoch.
+  void on_change() {
+    ++changes_;
+    changed_.notify();
+  }
+
+ private:
+  std::uint64_t changes_ = 0;
+  Event changed_;
 };
 
 // What a refusal means for the call. None of these commands ran.
@@ -78,6 +95,7 @@ class PrimaryRouter : public Router, LinkOwner {
 
  private:
   void on_refused(Link& link, Call& call, Reply error) override;
+  void on_connected(Link&) override { on_change(); }
 
   const Settings& settings_;
   Connector& connector_;

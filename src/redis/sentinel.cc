@@ -65,7 +65,10 @@ std::optional<Address> SentinelView::primary() const {
   return newest()->primary;
 }
 
-std::uint64_t SentinelView::epoch() const { return newest() ? newest()->epoch : 0; }
+std::uint64_t SentinelView::epoch() const {
+  // What we saw being promoted has a newer configuration, of which the sentinels will tell.
+  return (newest() ? newest()->epoch : 0) + (promoted_ ? 1 : 0);
+}
 
 bool SentinelView::has_majority() const {
   auto heard = std::ranges::count_if(reports_, [](const auto& report) { return bool(report); });
@@ -272,9 +275,11 @@ class SentinelRouter final : SentinelConnector, public PrimaryRouter {
 
   Address owner(int) const override { return view().primary().value_or(Address{}); }
 
+  std::uint64_t epoch() const override { return view().epoch(); }
+
   Topology topology() const override {
     auto topology = PrimaryRouter::topology();
-    topology.epoch = view().epoch();
+    topology.epoch = epoch();
     for (const auto& address : view().candidates())
       if (view().primary() != address) topology.nodes.push_back({address, false, false, ""});
     if (view().primary()) topology.nodes.front().address = *view().primary();
@@ -284,7 +289,10 @@ class SentinelRouter final : SentinelConnector, public PrimaryRouter {
  private:
   void on_view_changed() override {
     if (view().primary()) leave_all_but(*view().primary());
+    if (std::exchange(known_epoch_, epoch()) != epoch()) on_change();
   }
+
+  std::uint64_t known_epoch_ = 0;
 };
 
 }  // namespace

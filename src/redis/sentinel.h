@@ -38,6 +38,7 @@ class SentinelView {
   std::vector<Address> candidates() const;
   // The one that we saw being promoted, or else the one that the sentinels name.
   std::optional<Address> primary() const;
+  // Of the configuration under which primary() is one; never less than before a promotion.
   std::uint64_t epoch() const;
   // More than half of the sentinels were heard, so a lagging one cannot be the only voice.
   bool has_majority() const;
