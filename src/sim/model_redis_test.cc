@@ -402,6 +402,7 @@ const std::vector<const char*> scripts = {
     "return redis.error_reply('-MINE dash')",
     "return redis.error_reply(1, 2)",
     "return redis.status_reply('fine')",
+    "return redis.sha1hex(ARGV[1])",
     "error('boom')",
     "error({err='MINE boom'})",
     "local function f() error('inside') end\n\nf()",

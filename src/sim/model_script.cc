@@ -142,6 +142,11 @@ int redis_status_reply(lua_State* lua) {
   return 1;
 }
 
+int redis_sha1hex(lua_State* lua) {
+  if (has_one_text(lua)) push(lua, redis::Script("", std::string(text_at(lua, 1))).hash());
+  return 1;
+}
+
 // Lua's own pcall, except that the script sees the text of what redis.call raised.
 int plain_pcall(lua_State* lua) {
   luaL_checkany(lua, 1);
@@ -288,6 +293,7 @@ Lua::Lua() : lua_(lua_newstate(allocate, nullptr)) {
   add("pcall", redis_pcall);
   add("error_reply", redis_error_reply);
   add("status_reply", redis_status_reply);
+  add("sha1hex", redis_sha1hex);
   lua_setglobal(lua_, "redis");
   lua_pushcfunction(lua_, plain_pcall);
   lua_setglobal(lua_, "pcall");
