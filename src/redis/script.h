@@ -20,6 +20,7 @@ class Script {
   Command by_source(std::span<const std::string> keys, std::span<const std::string> args) const;
 
   const std::string& name() const { return name_; }
+  const std::string& source() const { return source_; }
   const std::string& hash() const { return hash_; }  // SHA-1, 40 lower-case hex digits
 
  private:

@@ -1,0 +1,10 @@
+#pragma once
+// The parts of `make bench PART=primitives`.
+
+namespace warren::bench {
+
+void bench_leases();
+// The process that bench_leases() kills.
+int hold_until_killed(unsigned short port);
+
+}  // namespace warren::bench
