@@ -181,7 +181,7 @@ void LeaseMachine::ask(LeaseId id, Record& record, Clock::time_point now) {
   request.is_renewal = is_renewal;
   request.replicated = record.terms.replicated && !is_renewal && !record.is_left;
   record.is_known = true;
-  Flight flight{id, &session, session.generation, now, is_renewal};
+  Flight flight{id, &session, session.generation, now, is_renewal, record.is_left};
   record.request = last_request_ + 1;
   send(std::move(request), flight);
 }
@@ -196,7 +196,7 @@ void LeaseMachine::renew(Session& session, Clock::time_point now) {
   request.deadline = now + terms_.ttl / 3;
   request.is_renewal = true;
   session.request = last_request_ + 1;
-  send(std::move(request), {0, &session, session.generation, now, session.exists});
+  send(std::move(request), {0, &session, session.generation, now, session.exists, false});
 }
 
 void LeaseMachine::send(Request request, Flight flight) {
@@ -270,6 +270,8 @@ void LeaseMachine::on_lease_reply(LeaseId id, Record& record, const Flight& flig
       return end(id, record, code, reply.error().what);
     if (was_held) record.is_doubted = true;
     record.next = now + patience_between_attempts;
+  } else if (record.is_left && !flight.is_release) {
+    record.next = now;  // the answer to what was asked before
   } else if (record.is_left) {
     // What was under way without an answer when we left may arrive after this, so once more.
     if (!std::exchange(record.is_loose, false)) return erase(id);

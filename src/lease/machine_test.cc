@@ -301,6 +301,21 @@ TEST_CASE("what is left is released, twice when a request without answer may sti
   CHECK(alice.is_silent());
 }
 
+TEST_CASE("a lease that is left while it is being renewed is released after that") {
+  Holder alice;
+  auto id = alice.hold(by_ttl);
+  alice.pass(1001ms);
+  auto renewal = alice.sent();
+  alice.machine.leave(id, alice.now);
+  CHECK(alice.is_silent());
+  alice.answer(renewal, granted(0, 41));
+  CHECK(alice.machine.knows(id));
+  auto release = alice.sent();
+  CHECK(release.args[0] == "release");
+  alice.answer(release, granted(0, 41));
+  CHECK(!alice.machine.knows(id));
+}
+
 TEST_CASE("a lease whose question was never sent is just forgotten") {
   Holder alice;
   auto id = alice.begin(by_session);
