@@ -1,0 +1,33 @@
+#include "sim/world.h"
+
+#include <algorithm>
+
+namespace warren::sim {
+
+void World::at(Clock::time_point time, Action action) {
+  if (free_places_.empty()) {
+    free_places_.push_back(static_cast<std::uint32_t>(actions_.size()));
+    actions_.emplace_back();
+  }
+  auto place = free_places_.back();
+  free_places_.pop_back();
+  actions_[place] = std::move(action);
+  queue_.push_back({std::max(time, now_), asked_++, place});
+  std::ranges::push_heap(queue_, std::greater());
+}
+
+void World::run_until(Clock::time_point time) {
+  while (!queue_.empty() && queue_.front().time <= time) {
+    std::ranges::pop_heap(queue_, std::greater());
+    auto due = queue_.back();
+    queue_.pop_back();
+    now_ = due.time;
+    auto action = std::move(actions_[due.place]);
+    free_places_.push_back(due.place);
+    ++done_;
+    action();
+  }
+  now_ = std::max(now_, time);
+}
+
+}  // namespace warren::sim
