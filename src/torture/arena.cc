@@ -258,7 +258,7 @@ class ClusterArena : public Arena {
     return settings;
   }
   Fault begin_fault(Random& random) override {
-    auto key = lease_key(static_cast<history::LockId>(random.below(2)));
+    auto key = lease_key(static_cast<history::LockId>(random.below(3)));
     auto& primary = owner(key);
     switch (random.below(faults_.clocks.can_step() ? 7 : 6)) {
       case 0:

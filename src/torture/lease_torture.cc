@@ -27,7 +27,7 @@ using history::Window;
 
 constexpr auto ttl = 1000ms;
 constexpr std::size_t worker_count = 4;
-constexpr LockId lock_count = 2;
+constexpr LockId lock_count = 3;
 
 // One round, while it runs.
 class Round {
@@ -50,12 +50,15 @@ class Round {
   void disturb_a_worker();
   void wake_workers(Clock::time_point now);
   bool all_workers_live();
+  void watch_queues(Clock::time_point now);
   void begin_fault();
   void end_fault();
   void stop_workers();
   Verdict leaks();
   Verdict judge();
   Verdict order_of_the_log();
+  // What the process wrote, with its places in the queues as we saw them.
+  Result<LeaseHistory> history_of(ProcessId process) const;
   std::filesystem::path journal_of(ProcessId process) const {
     return folder_.path() / fmt::format("worker-{}.journal", process);
   }
@@ -71,6 +74,16 @@ class Round {
   Clock::time_point fault_began_{}, fault_ends_{};
   std::vector<Window> excused_, lossy_;
   bool forgot_ = false;
+  struct Place {
+    ProcessId process = 0;
+    history::AttemptId attempt = 0;
+    Clock::time_point at;
+    Token place;
+  };
+  std::vector<Place> places_;
+  std::vector<std::map<std::string, bool>> queued_{lock_count};  // who stood there when we looked
+  Token last_place_{};
+  Clock::time_point next_watch_{};
   RoundReport report_;
 };
 
@@ -81,6 +94,7 @@ void Round::start_worker(std::size_t slot) {
                      .locks = lock_count,
                      .ttl = ttl,
                      .replicated = arena_->is_replicated(),
+                     .is_reckless = options_.is_reckless,
                      .journal = journal_of(last_process_)};
   Program program{.argv = words_of(worker),
                   .log = folder_.path() / fmt::format("worker-{}.log", worker.process)};
@@ -126,7 +140,30 @@ bool Round::all_workers_live() {
   return true;
 }
 
+// New entries are behind all that were there, so numbering them as they appear gives their order.
+// Only while nothing is wrong: afterwards we begin anew.
+void Round::watch_queues(Clock::time_point now) {
+  if (fault_ || now < next_watch_) return;
+  next_watch_ = now + 20ms;
+  for (LockId lock = 0; lock < lock_count; ++lock) {
+    auto key = lease_key(lock) + ":queue";
+    std::map<std::string, bool> there;
+    for (auto& entry : arena_->owner(key).cli_words({"LRANGE", key, "0", "-1"})) {
+      auto who = entry.substr(entry.rfind(' ') + 1);  // the value that its worker shows
+      there[who] = true;
+      if (queued_[lock].contains(who)) continue;
+      Place place{.at = now, .place = {last_place_.epoch, ++last_place_.counter}};
+      char dot = 0;
+      std::istringstream(who) >> place.process >> dot >> place.attempt;
+      places_.push_back(place);
+    }
+    queued_[lock] = std::move(there);
+  }
+}
+
 void Round::begin_fault() {
+  ++last_place_.epoch;
+  for (auto& queue : queued_) queue.clear();
   fault_began_ = Clock::now();
   fault_ = arena_->begin_fault(random_);
   fault_ends_ = Clock::now() + fault_->length;
@@ -197,10 +234,29 @@ Verdict Round::order_of_the_log() {
   return LeaseJudge(written, {.ttl = ttl, .wake = ttl}).resources_are_fenced();
 }
 
+Result<LeaseHistory> Round::history_of(ProcessId process) const {
+  auto history = load_lease_history(journal_of(process));
+  if (!history) return history;
+  // Who has left may stand in the queue until the server hears of it.
+  std::map<history::AttemptId, Window> waits;
+  for (auto& event : history->events()) {
+    using Kind = history::LeaseEvent::Kind;
+    if (event.kind == Kind::begun) waits[event.attempt] = {event.at, Clock::time_point::max()};
+    if (event.kind == Kind::granted || event.kind == Kind::ended)
+      waits[event.attempt].until = event.at;
+  }
+  for (auto& [whose, attempt, at, place] : places_) {
+    auto wait = whose == process ? waits.find(attempt) : waits.end();
+    if (wait == waits.end() || at >= wait->second.until) continue;
+    history->enqueued(std::max(at, wait->second.from), attempt, place);
+  }
+  return history;
+}
+
 Verdict Round::judge() {
   LeaseHistory all = ours_;
   for (ProcessId process = 1; process <= last_process_; ++process) {
-    auto history = load_lease_history(journal_of(process));
+    auto history = history_of(process);
     if (!history) return Violation{"the journals", history.error().what, {}};
     all.add(*history);
   }
@@ -209,6 +265,7 @@ Verdict Round::judge() {
     using Kind = history::LeaseEvent::Kind;
     auto& counts = report_.counts;
     if (event.kind == Kind::begun) ++counts["attempts"];
+    if (event.kind == Kind::enqueued) ++counts["places seen"];
     if (event.kind == Kind::granted) ++counts["grants"];
     if (event.kind == Kind::renewed) ++counts["renewals seen"];
     if (event.kind == Kind::lost) ++counts["losses told"];
@@ -224,7 +281,7 @@ Verdict Round::judge() {
                          .lossy = lossy_,
                          .lossy_overlap = ttl});
   report_.counts["owners at once, in lossy times"] += judge.lossy_overlaps();
-  for (auto name : {"I1", "I2", "I3", "I4", "I6"}) report_.checked.push_back(name);
+  for (auto name : {"I1", "I2", "I3", "I4", "I6", "I7"}) report_.checked.push_back(name);
   // A resource that has forgotten what it accepted is judged by what it still has.
   if (!forgot_)
     if (auto found = judge.resources_are_fenced()) return found;
@@ -249,6 +306,7 @@ RoundReport Round::run() {
     auto now = Clock::now();
     if (!all_workers_live()) return report_;
     wake_workers(now);
+    watch_queues(now);
     if (fault_ && now >= fault_ends_) {
       end_fault();
       next_fault = Clock::now() + some_time();

@@ -23,6 +23,7 @@ struct RoundOptions {
   Clock::duration faults_for = 8s;        // then a calm, and the judgement
   std::filesystem::path binary;           // runs as a worker with worker_word
   std::filesystem::path clock_shim = {};  // empty: clocks do not step
+  bool is_reckless = false;               // the workers', to see that it is found
 };
 // The first word on the command line of a worker.
 inline constexpr const char* lease_worker_word = "torture-lease-worker";

@@ -2,8 +2,11 @@
 // One process that wants leases, holds them, writes under them and lets them go, and writes down
 // what it sees: the victim of the faults.
 #include <filesystem>
+#include <span>
 #include <string>
+#include <vector>
 
+#include "base/error.h"
 #include "history/history.h"
 #include "redis/settings.h"
 
@@ -16,6 +19,7 @@ struct LeaseWorker {
   history::LockId locks = 2;
   std::chrono::milliseconds ttl = 1s;
   bool replicated = false;
+  bool is_reckless = false;  // a planted mistake: writes without showing its token
   std::filesystem::path journal;
 };
 
