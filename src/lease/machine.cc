@@ -196,7 +196,7 @@ void LeaseMachine::renew(Session& session, Clock::time_point now) {
   request.deadline = now + terms_.ttl / 3;
   request.is_renewal = true;
   session.request = last_request_ + 1;
-  send(std::move(request), {0, &session, session.generation, now, session.exists, false});
+  send(std::move(request), {0, &session, session.generation, now, session.exists});
 }
 
 void LeaseMachine::send(Request request, Flight flight) {
@@ -265,13 +265,13 @@ void LeaseMachine::on_lease_reply(LeaseId id, Record& record, const Flight& flig
   if (!reply) {
     auto code = reply.error().code;
     if (code == Errc::timeout || code == Errc::unknown_outcome) record.is_loose = true;
-    if (!is_transient(code) && record.is_left) return erase(id);
+    if (!is_transient(code) && flight.is_release) return erase(id);
     if (!is_transient(code) && !was_held && record.state != LeaseState::ended)
       return end(id, record, code, reply.error().what);
     if (was_held) record.is_doubted = true;
     record.next = now + patience_between_attempts;
   } else if (record.is_left && !flight.is_release) {
-    record.next = now;  // the answer to what was asked before
+    record.next = now;  // asked before we left: what it says is to be given back
   } else if (record.is_left) {
     // What was under way without an answer when we left may arrive after this, so once more.
     if (!std::exchange(record.is_loose, false)) return erase(id);

@@ -156,7 +156,8 @@ class LeaseMachine {
     Session* session = nullptr;  // the one that it was sent under
     std::uint64_t generation = 0;
     Clock::time_point sent{};
-    bool is_renewal = false, is_release = false;
+    bool is_renewal = false;
+    bool is_release = false;
   };
 
   Record& at(LeaseId id) { return leases_.at(id); }
