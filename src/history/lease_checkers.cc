@@ -155,8 +155,8 @@ bool LeaseJudge::was_undisturbed(ProcessId process, Window window) const {
          std::ranges::none_of(bounds_.excused, disturbs);
 }
 
-bool LeaseJudge::is_excused(Clock::time_point time) const {
-  return std::ranges::any_of(bounds_.excused, [&](const Window& window) {
+bool LeaseJudge::is_lossy(Clock::time_point time) const {
+  return std::ranges::any_of(bounds_.lossy, [&](const Window& window) {
     return window.from <= time && time <= window.until;
   });
 }
@@ -230,7 +230,7 @@ Verdict LeaseJudge::owners_exclude_each_other() const {
   Verdict found;
   each_overlap([&](const Hold& first, const Hold& second) {
     auto length = std::min(first.until, second.until) - second.from;
-    auto allowed = is_excused(second.from) ? bounds_.excused_overlap : bounds_.overlap;
+    auto allowed = is_lossy(second.from) ? bounds_.lossy_overlap : bounds_.overlap;
     if (found || length <= allowed) return;
     auto &one = *first.attempt, &other = *second.attempt;
     found = violation("I3", fmt::format("two owners for {}, {} allowed", ms(length), ms(allowed)),
@@ -240,7 +240,7 @@ Verdict LeaseJudge::owners_exclude_each_other() const {
   return found;
 }
 
-std::size_t LeaseJudge::excused_overlaps() const {
+std::size_t LeaseJudge::lossy_overlaps() const {
   std::size_t count = 0;
   each_overlap([&](const Hold& first, const Hold& second) {
     if (std::min(first.until, second.until) - second.from > bounds_.overlap) ++count;

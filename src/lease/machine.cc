@@ -181,7 +181,7 @@ void LeaseMachine::ask(LeaseId id, Record& record, Clock::time_point now) {
   request.is_renewal = is_renewal;
   request.replicated = record.terms.replicated && !is_renewal && !record.is_left;
   record.is_known = true;
-  Flight flight{id, &session, session.generation, now, is_renewal};
+  Flight flight{id, &session, session.generation, now, is_renewal, record.is_left};
   record.request = last_request_ + 1;
   send(std::move(request), flight);
 }
@@ -265,11 +265,13 @@ void LeaseMachine::on_lease_reply(LeaseId id, Record& record, const Flight& flig
   if (!reply) {
     auto code = reply.error().code;
     if (code == Errc::timeout || code == Errc::unknown_outcome) record.is_loose = true;
-    if (!is_transient(code) && record.is_left) return erase(id);
+    if (!is_transient(code) && flight.is_release) return erase(id);
     if (!is_transient(code) && !was_held && record.state != LeaseState::ended)
       return end(id, record, code, reply.error().what);
     if (was_held) record.is_doubted = true;
     record.next = now + patience_between_attempts;
+  } else if (record.is_left && !flight.is_release) {
+    record.next = now;  // asked before we left: what it says is to be given back
   } else if (record.is_left) {
     // What was under way without an answer when we left may arrive after this, so once more.
     if (!std::exchange(record.is_loose, false)) return erase(id);

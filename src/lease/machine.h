@@ -157,6 +157,7 @@ class LeaseMachine {
     std::uint64_t generation = 0;
     Clock::time_point sent{};
     bool is_renewal = false;
+    bool is_release = false;
   };
 
   Record& at(LeaseId id) { return leases_.at(id); }
