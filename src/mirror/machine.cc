@@ -21,6 +21,7 @@ constexpr std::size_t fetch_page = 200;
 constexpr std::size_t compare_page = 500;
 constexpr int most_fetches = 4;
 constexpr std::size_t most_held = 10'000, most_held_bytes = 8u << 20;
+constexpr std::size_t most_lost = 64, most_checks = 16, most_recent = 1000;
 constexpr std::size_t most_dirty = 100'000, most_parked = 64, most_gone = 4096;
 // A push is given this time to come before the log is read for it.
 constexpr auto push_patience = 50ms;
@@ -98,6 +99,7 @@ void Machine::on_gap(Clock::time_point now) {
 
 void Machine::on_connected(Clock::time_point now, std::uint64_t epoch) {
   epoch_ = epoch;
+  ++server_;
   moved_ = true;
   tail_at_ = retry_at_ = write_at_ = now;
   if (phase_ == MirrorPhase::snapshot) begin_load(now);  // a cursor means nothing to another server
@@ -189,9 +191,9 @@ void Machine::on_write_reply(Clock::time_point now, Request request, const Resul
   if (version) {
     write_failures_ = 0;
     ++counters_.writes;
-    std::optional<std::string> before;
-    if (reply->items.size() > 1) before = reply->items[1].text;
-    if (auto entry = outbox_.on_written(*version, std::move(before))) take(now, *std::move(entry));
+    auto before = reply->items.size() > 1 ? reply->items[1].text : "";
+    if (auto entry = outbox_.on_written(*version, std::move(before)))
+      on_own(now, *std::move(entry));
     return;
   }
   Error error = reply ? Error{Errc::protocol, "the script answered " + redis::to_string(*reply)}
@@ -201,6 +203,20 @@ void Machine::on_write_reply(Clock::time_point now, Request request, const Resul
   outbox_.on_failed({std::move(request.words), std::move(request.args)});
   write_at_ = now + backoff(write_failures_++, random_());
   tail_at_ = now;  // an old epoch: the history that we do not know yet says which one it is
+}
+
+// Our own entry is in the log: we need not wait to be told. If we cannot apply it yet, we remember
+// that it must come.
+void Machine::on_own(Clock::time_point now, Entry entry) {
+  Position at = entry.at;
+  for (auto& range : lost_)  // the place is taken again, in the new history
+    if (range.after < at.version && at.version <= range.until) range.after = at.version;
+  if (!entry.before.empty()) take(now, std::move(entry));
+  if (has(at) == true && !loading_) return;
+  tail_at_ = now;
+  // While we talk to one server, the last one stands for all before it.
+  if (!own_.empty() && own_.back().server == server_) own_.pop_back();
+  own_.push_back({std::move(at), server_, now});
 }
 
 // --- the log -------------------------------------------------------------------------------------
@@ -215,16 +231,24 @@ void Machine::on_tail(Clock::time_point now, const Request& request, const Reply
   if (phase_ == MirrorPhase::subscribed) {
     position_ = *tail;
     target_ = tail->version;
-    checks_ = {{tail->version, request.sent_at}};
+    recent_ = {*tail};
+    checks_ = {{*tail, request.sent_at}};
     phase_ = MirrorPhase::snapshot;
     return;
   }
-  bool is_other = tail->version == position_.version && tail->stamp != position_.stamp;
-  if (tail->version < request.position || is_other) return rewritten(now, tail->version);
-  if (tail->stamp == position_.stamp) moved_ = false;
-  checks_.push_back({tail->version, request.sent_at});
-  if (checks_.size() > 16) checks_.pop_front();
-  reach(now, tail->version);
+  if (tail->version < request.position) return rewritten(now, tail->version);
+  auto version = tail->version;
+  checks_.push_back({*std::move(tail), request.sent_at});
+  if (checks_.size() > most_checks) checks_.pop_front();
+  reach(now, version);
+}
+
+// Whether this is part of what was applied; nothing when it is too new or too long ago to tell.
+std::optional<bool> Machine::has(const Position& at) const {
+  if (at.version > position_.version || recent_.empty() || at.version < recent_.front().version)
+    return {};
+  auto found = std::ranges::lower_bound(recent_, at.version, {}, &Position::version);
+  return found != recent_.end() && *found == at;
 }
 
 // Redis is known to be at `target`; we hear of it by push, or else read the log.
@@ -236,9 +260,19 @@ void Machine::reach(Clock::time_point now, Version target) {
 }
 
 void Machine::confirm() {
-  while (!checks_.empty() && checks_.front().tail <= position_.version) {
-    fresh_at_ = std::max(fresh_at_, checks_.front().sent_at);
-    checks_.pop_front();
+  for (; !checks_.empty() && checks_.front().tail.version <= position_.version;
+       checks_.pop_front()) {
+    const auto& check = checks_.front();
+    auto known = has(check.tail);
+    if (known == false) diverged_ = true;
+    if (known != true) continue;
+    fresh_at_ = std::max(fresh_at_, check.sent_at);
+    if (loading_) continue;
+    moved_ = false;
+    std::erase_if(own_, [&](const Own& own) {
+      return own.at.version <= check.tail.version && own.server == server_ &&
+             own.told_at <= check.sent_at;
+    });
   }
   if (position_.version >= target_) behind_until_ = Clock::time_point::max();
 }
@@ -251,8 +285,8 @@ void Machine::take(Clock::time_point now, Entry entry) {
     return apply(entry);
   }
   if (entry.at.version <= position_.version) {
-    // Known already; unless it follows what we have all the same: then the log began anew.
-    if (entry.before == position_.stamp) tail_at_ = now;
+    // Known already; unless history is another one now.
+    if (has(entry.at) == false || entry.before == position_.stamp) tail_at_ = now;
     return;
   }
   hold(std::move(entry));
@@ -275,7 +309,27 @@ bool Machine::follows(const Entry& entry) const {
   return entry.before == position_.stamp && entry.at.version > position_.version;
 }
 
+// All up to here is loaded. Of what we were told is written it has everything, unless that was said
+// by another server: then we do not know.
+void Machine::forget_own() {
+  std::erase_if(own_, [&](const Own& own) {
+    if (own.at.version > position_.version) return false;
+    if (own.server != server_) tell_rewrite({}, own.at.version, false);
+    return true;
+  });
+}
+
+// What we were told is written, and what history has instead.
+void Machine::expect_own(const Position& at) {
+  std::erase_if(own_, [&](const Own& own) {
+    if (own.at.version <= position_.version || own.at.version > at.version) return false;
+    if (own.at != at) tell_rewrite(position_.version, own.at.version, true);
+    return true;
+  });
+}
+
 void Machine::apply(const Entry& entry) {
+  expect_own(entry.at);
   auto changes = unpack(entry.packed);
   if (!changes) ++counters_.malformed;
   if (changes)
@@ -290,6 +344,8 @@ void Machine::apply(const Entry& entry) {
         erase(*name, entry.at.version);
     }
   position_ = entry.at;
+  recent_.push_back(entry.at);
+  if (recent_.size() > most_recent) recent_.pop_front();
   changed_ = true;
   ++counters_.applied;
   confirm();
@@ -313,7 +369,7 @@ void Machine::on_log(Clock::time_point now, const Request& request, const Reply&
     if (!entry || entry->at.version <= position_.version) continue;
     must_probe_ = !follows(*entry);
     if (must_probe_) return;
-    moved_ = false;
+    if (!loading_) moved_ = false;
     apply(*entry);
   }
   if (reply.items.size() == log_page) return;
@@ -338,8 +394,10 @@ void Machine::finish_catch_up(Clock::time_point now) {
   phase_ = MirrorPhase::tailing;
   tail_at_ = now;
   reach(now, target_);
-  if (!std::exchange(loading_, false)) return;
-  if (ready_ && moved_ && !told_) tell_rewrite({}, false);
+  if (!loading_) return;
+  forget_own();
+  loading_ = false;
+  if (ready_ && moved_ && !told_) tell_rewrite({}, published_->version(), false);
   moved_ = false;
   ready_ = changed_ = true;
 }
@@ -354,14 +412,26 @@ void Machine::on_probe(Clock::time_point now, const Reply& reply) {
 }
 
 void Machine::rewritten(Clock::time_point now, Version after) {
-  if (ready_ && !told_) tell_rewrite(after, true);
+  if (ready_ && !told_) tell_rewrite(after, published_->version(), true);
   begin_resync(now);
 }
 
-void Machine::tell_rewrite(Version after, bool certain) {
+void Machine::tell_rewrite(Version after, Version until, bool certain) {
   ++counters_.rewrites;
-  rewrites_.push_back({after, published_->version(), certain});
+  if (loading_) until = std::max(until, published_->version());
+  rewrites_.push_back({after, until, certain});
+  lost_.push_back(rewrites_.back());
+  if (lost_.size() > most_lost) lost_.pop_front();
   told_ = true;
+}
+
+Fate Machine::fate_of(Version version) const {
+  for (const auto& range : lost_)
+    if (range.after < version && version <= range.until)
+      return range.certain ? Fate::lost : Fate::unknown;
+  for (const auto& own : own_)
+    if (version <= own.at.version) return Fate::awaited;
+  return published_->version() >= version ? Fate::applied : Fate::awaited;
 }
 
 void Machine::begin_resync(Clock::time_point now) {
@@ -383,6 +453,7 @@ void Machine::begin_load(Clock::time_point now) {
   asks_tail_ = asks_log_ = asks_page_ = must_probe_ = false;
   fetches_ = 0;
   behind_until_ = Clock::time_point::max();
+  diverged_ = false;
   tables_ = std::vector<Table>(terms_.types.size());
   ++edit_;
   held_.clear();
@@ -547,6 +618,7 @@ void Machine::end_compare(Clock::time_point now) {
 
 std::optional<Request> Machine::next(Clock::time_point now) {
   if (auto request = next_write(now)) return request;
+  if (std::exchange(diverged_, false)) rewritten(now, {});
   if (phase_ == MirrorPhase::cold || now < retry_at_) return {};
   if (phase_ == MirrorPhase::resync && now >= resync_at_) begin_load(now);
   if (phase_ == MirrorPhase::tailing && now >= behind_until_) begin_catch_up();

@@ -57,6 +57,9 @@ struct MirrorCounters {
 
 namespace mirror {
 
+// Of a change that Redis acknowledged.
+enum class Fate { awaited, applied, lost, unknown };
+
 // Mistakes that a test makes on purpose, to see that they would be found.
 struct Flaws {
   bool ignores_gaps = false;       // of the subscription
@@ -101,6 +104,8 @@ class Machine {
   const std::shared_ptr<Snapshot>& snapshot() const { return published_; }
   std::vector<HistoryRewritten> take_rewrites() { return std::exchange(rewrites_, {}); }
 
+  Fate fate_of(Version version) const;
+
   const MirrorTerms& terms() const { return terms_; }
   MirrorPhase phase() const { return phase_; }
   bool is_ready() const { return ready_; }  // has been complete at least once
@@ -116,8 +121,13 @@ class Machine {
     std::vector<std::string> keys;     // after the first, which is the head
     std::vector<redis::Reply> values;  // after the first, which is the tail
   };
+  struct Own {
+    Position at;
+    std::uint64_t server;
+    Clock::time_point told_at;
+  };
   struct Check {
-    Version tail;
+    Position tail;
     Clock::time_point sent_at;
   };
 
@@ -142,6 +152,9 @@ class Machine {
   void on_fetched(Clock::time_point now, Request request, const redis::Reply& reply);
   void on_digest(const Request& request, const redis::Reply& reply);
 
+  void on_own(Clock::time_point now, Entry entry);
+  void forget_own();
+  void expect_own(const Position& at);
   void take(Clock::time_point now, Entry entry);
   void hold(Entry entry);
   bool follows(const Entry& entry) const;
@@ -151,9 +164,10 @@ class Machine {
   void finish_catch_up(Clock::time_point now);
   void begin_resync(Clock::time_point now);
   void rewritten(Clock::time_point now, Version after);
-  void tell_rewrite(Version after, bool certain);
+  void tell_rewrite(Version after, Version until, bool certain);
   void reach(Clock::time_point now, Version target);
   void confirm();
+  std::optional<bool> has(const Position& at) const;
   void restart_compare(Clock::time_point when);
   void end_compare(Clock::time_point now);
 
@@ -176,6 +190,7 @@ class Machine {
   Flaws flaws_;
   Outbox outbox_;
   std::uint64_t epoch_ = 0;
+  std::uint64_t server_ = 0;  // grows when it may be another one
 
   MirrorPhase phase_ = MirrorPhase::cold;
   bool loading_ = true;  // tables_ is not what readers may see
@@ -186,7 +201,10 @@ class Machine {
   Position position_;      // of the last entry in tables_
   Version target_;         // the newest that Redis told of
   Clock::time_point behind_until_ = Clock::time_point::max();  // then the log is read
-  std::deque<Check> checks_;                                   // tails that were not reached yet
+  std::deque<Position> recent_;  // the last that were applied, and where the snapshot was taken
+  bool diverged_ = false;        // what Redis told of is not part of it
+  std::vector<Own> own_;         // written by us, and not known to be part of it
+  std::deque<Check> checks_;     // tails that were not reached yet
   Clock::time_point heard_at_{}, resync_at_{}, loaded_at_{};
 
   std::vector<Table> tables_;
@@ -224,6 +242,7 @@ class Machine {
   Version gone_floor_;
 
   std::vector<HistoryRewritten> rewrites_;
+  std::deque<HistoryRewritten> lost_;  // the last of them
   MirrorCounters counters_;
 };
 

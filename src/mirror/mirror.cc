@@ -143,6 +143,7 @@ void Mirror::go_on() {
     log::warn("mirror.history_rewritten", "after", to_string(lost.after), "until",
               to_string(lost.until), "certain", lost.certain);
     if (tell_) tell_(lost);
+    changed_.notify();
   }
   if (shown_ == machine_.snapshot()) return;
   shown_ = machine_.snapshot();
@@ -204,15 +205,16 @@ Result<> Mirror::post(Batch batch) {
 }
 
 Async<> Mirror::applied(Version version, Clock::time_point deadline) {
-  auto rewrites = machine_.counters().rewrites;
-  std::function<bool()> fact = [this, version, rewrites] {
-    return machine_.snapshot()->version() >= version ||
-           (machine_.counters().rewrites != rewrites && machine_.phase() == MirrorPhase::tailing);
+  using mirror::Fate;
+  std::function<bool()> fact = [this, version] {
+    return machine_.fate_of(version) != Fate::awaited;
   };
   auto waited = co_await wait_until(changed_, std::move(fact), deadline);
   if (!waited) co_return waited;
-  if (machine_.snapshot()->version() < version)
-    co_return fail(Errc::not_found, "a failover lost {}", to_string(version));
+  auto fate = machine_.fate_of(version);
+  if (fate == Fate::lost) co_return fail(Errc::not_found, "a failover lost {}", to_string(version));
+  if (fate == Fate::unknown)
+    co_return fail(Errc::unknown_outcome, "a failover may have lost {}", to_string(version));
   co_return ok;
 }
 

@@ -67,6 +67,7 @@ class Mirror {
   // As put, without waiting. A refusal by Redis is logged.
   Result<> post(Batch batch);
   // Waits until read() has this change and all before it. Errc::not_found: a failover lost it.
+  // Errc::unknown_outcome: it may have, and the log is too short to tell.
   Async<> applied(Version version, Clock::time_point deadline);
 
   // Called on the client's thread when changes that were readable here are no longer part of

@@ -139,13 +139,11 @@ void Outbox::load() {
   flight_ = std::move(flight);
 }
 
-std::optional<Entry> Outbox::on_written(Version version, std::optional<std::string> before) {
+std::optional<Entry> Outbox::on_written(Version version, std::string before) {
   if (!flight_) return {};
-  std::optional<Entry> entry;
-  if (before)
-    entry = Entry{{version, fmt::format("{}:{}", writer_, flight_->number)},
-                  *std::move(before),
-                  std::move(flight_->packed)};
+  Entry entry{{version, fmt::format("{}:{}", writer_, flight_->number)},
+              std::move(before),
+              std::move(flight_->packed)};
   finish(version);
   return entry;
 }

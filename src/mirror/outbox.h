@@ -51,8 +51,9 @@ class Outbox {
   std::optional<Write> next(std::uint64_t epoch);
   // It may or may not have been written, or could not be now: it is the next one again.
   void on_failed(Write write);
-  // It is in the log. Returns the entry for the log's readers, if the answer says where it stands.
-  std::optional<Entry> on_written(Version version, std::optional<std::string> before);
+  // It is in the log. Returns the entry for the log's readers; `before` is empty when it was
+  // written earlier, and the answer does not say what it follows.
+  std::optional<Entry> on_written(Version version, std::string before);
   // It will not be written.
   void on_refused(const Error& error);
 

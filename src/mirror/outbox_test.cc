@@ -64,7 +64,11 @@ TEST_CASE("a batch whose answer is missing is sent again as it was, whatever was
   CHECK(again->args[0] == "6");
   CHECK(again->args[3] == "1");
   CHECK(again->args[4] == first->args[4]);
-  CHECK(!outbox.on_written({6, 0}, {}));  // done before: its place in the chain is not known
+  auto entry = outbox.on_written({6, 0}, "");
+  REQUIRE(entry);
+  CHECK(entry->at == Position{{6, 0}, "w:1"});
+  CHECK(entry->before.empty());
+  CHECK(!outbox.on_written({6, 1}, ""));  // there is none on its way
   auto second = outbox.next(6);
   REQUIRE(second);
   CHECK(second->args[3] == "2");
