@@ -17,7 +17,7 @@ void Connection::call(Words words, Clock::time_point deadline, Done done,
   auto socket = options.lane() == redis::Lane::renewal ? Socket::renewal : Socket::data;
   submit(std::make_shared<Request>(Request{.from = *this,
                                            .socket = socket,
-                                           .words = std::move(words),
+                                           .words = std::make_shared<const Words>(std::move(words)),
                                            .deadline = deadline,
                                            .is_idempotent = options.is_idempotent(),
                                            .done = std::move(done)}));
@@ -27,7 +27,7 @@ void Connection::durable(Words words, int replicas, Clock::time_point deadline, 
                          redis::CallOptions options) {
   submit(std::make_shared<Request>(Request{.from = *this,
                                            .socket = Socket::durable,
-                                           .words = std::move(words),
+                                           .words = std::make_shared<const Words>(std::move(words)),
                                            .deadline = deadline,
                                            .is_idempotent = options.is_idempotent(),
                                            .durable_done = std::move(done),

@@ -99,7 +99,7 @@ class Connection {
   struct Request {
     Connection& from;
     Socket socket;
-    Words words;
+    std::shared_ptr<const Words> words;  // of the changes that they make, too
     Clock::time_point deadline;
     bool is_idempotent = false;
     Done done{};

@@ -89,8 +89,8 @@ void Servers::receive(const Connection::RequestPtr& request, std::size_t way) {
   world_.after(longest_silence, [this, request, way] { answer(request, way); });
 }
 
-redis::Reply Servers::execute(int server, const Words& words) {
-  if (words == Words{"ROLE"}) return role(server);
+redis::Reply Servers::execute(int server, const std::shared_ptr<const Words>& words) {
+  if (words->front() == "ROLE") return role(server);
   ModelRedis& model = at(server).model;
   auto before = model.changes().size();
   auto reply = model.run(words, wall_us(server));
@@ -167,10 +167,14 @@ void Servers::on_pulled(int replica, std::uint32_t sync, std::size_t offset) {
 }
 
 void Servers::take_changes(Server& replica) {
-  if (!replica.is_following) return;
-  const auto& changes = at(replica.source).model.changes();
+  if (!replica.is_following || replica.model.changes().size() == replica.offset) return;
+  const ModelRedis& source = at(replica.source).model;
+  if (replica.offset == source.changes().size()) {  // a copy is cheaper than all those scripts
+    replica.model = source;
+    return;
+  }
   for (auto i = replica.model.changes().size(); i < replica.offset; ++i)
-    replica.model.replay(changes[i]);
+    replica.model.replay(source.changes()[i]);
 }
 
 // Becomes a copy of the primary, and follows it from there.
@@ -192,10 +196,10 @@ void Servers::follow(int server) {
 
 void Servers::failover(int replica, Clock::duration old_answers_for) {
   ensure(replica != primary_ && is_following(replica), "a replica is promoted");
-  for (auto& server : servers_) take_changes(server);
+  Server& promoted = at(replica);
+  take_changes(promoted);
   int old = std::exchange(primary_, replica);
   ++epoch_;
-  Server& promoted = at(replica);
   promoted.is_primary = true;
   promoted.is_following = promoted.is_pulling = false;
   ++promoted.sync;
@@ -238,13 +242,15 @@ void Servers::break_links(int server) {
 
 void Servers::restart(int server, Clock::duration down, bool keeps_data) {
   Server& restarted = at(server);
-  for (auto& replica : servers_) take_changes(replica);
   restarted.is_up = restarted.is_following = restarted.is_pulling = false;
   restarted.is_primary = server == primary_;
   restarted.stopped_until = {};
   ++restarted.sync;
   break_links(server);
-  if (!keeps_data) restarted.model = {};
+  if (!keeps_data) {
+    for (auto& replica : servers_) take_changes(replica);  // they keep them until they follow again
+    restarted.model = {};
+  }
   world_.after(down, [this, server, life = restarted.life, keeps_data] {
     if (at(server).life != life) return;
     at(server).is_up = true;

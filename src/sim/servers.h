@@ -123,7 +123,7 @@ class Servers {
   Clock::duration lag();
 
   void receive(const Connection::RequestPtr& request, std::size_t way);
-  redis::Reply execute(int server, const Words& words);
+  redis::Reply execute(int server, const std::shared_ptr<const Words>& words);
   redis::Reply role(int server) const;
   void answer(const Connection::RequestPtr& request, std::size_t way);
   void answer_waits(int server);
