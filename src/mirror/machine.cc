@@ -314,7 +314,8 @@ bool Machine::follows(const Entry& entry) const {
 void Machine::forget_own() {
   std::erase_if(own_, [&](const Own& own) {
     if (own.at.version > position_.version) return false;
-    if (own.server != server_) tell_rewrite({}, own.at.version, false);
+    bool is_other = has(own.at) == false;
+    if (is_other || own.server != server_) tell_rewrite({}, own.at.version, is_other);
     return true;
   });
 }
