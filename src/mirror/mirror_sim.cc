@@ -13,7 +13,7 @@ using sim::Connection;
 using sim::Words;
 
 constexpr auto patience = 2s;    // for one answer, as in mirror.cc
-constexpr auto calm = 6s;        // until everything must have come right
+constexpr auto calm = 5s;        // until everything must have come right
 constexpr auto oldest_age = 2s;  // then, of what a reader sees
 
 enum : std::size_t { own_type, shared_type };  // written by one instance only, or by anybody
@@ -32,10 +32,10 @@ struct Plan {
 Plan plan_of(sim::World& world) {
   Plan plan;
   plan.instances = 2 + static_cast<int>(world.below(2));
-  plan.length = world.between(300ms, 2s);
-  bool is_busy = world.chance(0.1);
+  // Long, or busy enough for the log to be trimmed.
+  bool is_busy = world.chance(0.04);
+  plan.length = is_busy ? 250ms : world.between(300ms, 1500ms);
   plan.pause = is_busy ? 2ms : 50ms;
-  if (is_busy) plan.length = 300ms;
   plan.has_old_peer = world.chance(0.3);
   plan.has_operator = world.chance(0.05);
   auto& weather = plan.weather;
@@ -214,7 +214,7 @@ void Instance::look() {
   for (auto& [receipt, own] : pending_) {
     if (!receipt->result || !*receipt->result) continue;
     told_own_ = std::max(told_own_, own);
-    told_version_ = std::max(told_version_, **receipt->result);
+    told_version_ = **receipt->result;
     schedule_.on_written(**receipt->result);
   }
   std::erase_if(pending_, [](const Pending& p) { return p.receipt->result.has_value(); });
