@@ -94,7 +94,7 @@ void Machine::on_gap(Clock::time_point now) {
   if (phase_ == MirrorPhase::cold || flaws_.ignores_gaps) return;
   if (phase_ == MirrorPhase::tailing) begin_catch_up();
   hurries_ = true;
-  restart_compare(now);
+  if (!loading_) restart_compare(now);  // otherwise when all is read
 }
 
 void Machine::on_connected(Clock::time_point now, std::uint64_t epoch) {
@@ -398,6 +398,7 @@ void Machine::finish_catch_up(Clock::time_point now) {
   if (!loading_) return;
   forget_own();
   loading_ = false;
+  restart_compare(hurries_ ? now : now + compare_rest());
   if (ready_ && moved_ && !told_) tell_rewrite({}, published_->version(), false);
   moved_ = false;
   ready_ = changed_ = true;
@@ -612,7 +613,7 @@ void Machine::end_compare(Clock::time_point now) {
       if (!seen_.contains(std::hash<std::string_view>{}(key))) mark_dirty(std::move(key));
     });
   hurries_ = false;
-  restart_compare(now + 100 * terms_.compare_pause);  // a rest
+  restart_compare(now + compare_rest());
 }
 
 // --- intentions ----------------------------------------------------------------------------------

@@ -170,6 +170,7 @@ class Machine {
   std::optional<bool> has(const Position& at) const;
   void restart_compare(Clock::time_point when);
   void end_compare(Clock::time_point now);
+  Clock::duration compare_rest() const { return 100 * terms_.compare_pause; }  // between rounds
 
   struct Name {
     std::size_t type;
