@@ -330,6 +330,29 @@ TEST_CASE(
   CHECK(scene.look(0, {"GET", "k"}) == "(nil)");
 }
 
+TEST_CASE("who has not heard of a failover finds out when the old primary becomes a replica") {
+  Scene scene(1, {.replicas = 1, .weather = {.news_most = hour}});
+  auto& alice = scene.process();
+  scene.servers.failover(1, 5s);
+  CHECK(scene.ask(alice, {"SET", "k", "v"}) == "OK");
+  CHECK(alice.epoch() == 1);
+  scene.run_for(5s);
+  CHECK(alice.epoch() == 2);
+  CHECK(scene.ask(alice, {"GET", "k"}) == "(nil)");
+}
+
+TEST_CASE("what was on its way to a server that restarted does not run there") {
+  CHECK(how_often([](std::uint64_t seed) {
+          Scene scene(seed);
+          auto& alice = scene.process();
+          auto answer = scene.call(alice, {"SET", "k", "v"});
+          scene.servers.restart(0, 0s, true);
+          scene.run_for(1s);
+          CHECK(*answer == "unknown_outcome");
+          return scene.look(0, {"EXISTS", "k"}) == "(integer) 1";
+        }) == 0);
+}
+
 TEST_CASE("a restart keeps the data or loses it, and then the replicas lose it too") {
   for (bool keeps_data : {true, false}) {
     Scene scene(1, {.replicas = 1});
