@@ -248,7 +248,12 @@ void Servers::restart(int server, Clock::duration down, bool keeps_data) {
   ++restarted.sync;
   break_links(server);
   if (!keeps_data) {
-    for (auto& replica : servers_) take_changes(replica);  // they keep them until they follow again
+    for (auto& replica : servers_) {
+      take_changes(replica);  // they keep them until they follow again
+      if (replica.source != server) continue;
+      ++replica.sync;
+      replica.is_pulling = false;
+    }
     restarted.model = {};
   }
   world_.after(down, [this, server, life = restarted.life, keeps_data] {
