@@ -7,7 +7,6 @@
 
 #include "base/log.h"
 #include "cli/cli.h"
-#include "torture/lease_torture.h"
 #include "torture/lease_worker.h"
 
 namespace warren::cli {
@@ -175,7 +174,7 @@ std::optional<Exit> parse(CLI::App& root, int argc, char** argv, const Environme
 std::optional<int> run_as_worker(int argc, char** argv) {
   std::vector<std::string> words(argv + std::min(argc, 1), argv + argc);
   if (words.empty() || words[0] != torture::lease_worker_word) return std::nullopt;
-  auto worker = torture::lease_worker_from(std::span(words).subspan(1));
+  auto worker = torture::lease_worker_from(words);
   return worker ? torture::run(*worker) : static_cast<int>(Exit::usage);
 }
 

@@ -87,8 +87,13 @@ class Faults {
   }
   Fault clock_step(RedisServer& server, Random& random) const {
     static const std::vector<std::chrono::seconds> steps{1s, -1s, 30s, -30s, 3600s, -3600s};
-    clocks.step(server, random.one_of(steps));
-    return {"clock stepped", some_time(random), [&] { clocks.step(server, 0s); }, true};
+    auto step = random.one_of(steps);
+    clocks.step(server, step);
+    return {.name = "clock stepped",
+            .length = some_time(random),
+            .end = [&] { clocks.step(server, 0s); },
+            .is_lossy = true,
+            .aftermath = std::chrono::abs(step)};
   }
 
   Clocks clocks;

@@ -189,7 +189,8 @@ std::vector<std::string> words_of(const LeaseWorker& worker) {
   std::vector<std::string> addresses;
   for (auto& address : worker.servers.addresses) addresses.push_back(to_string(address));
   auto mode = static_cast<int>(worker.servers.mode);
-  return {std::to_string(mode),
+  return {lease_worker_word,
+          std::to_string(mode),
           fmt::format("{}", fmt::join(addresses, ",")),
           worker.servers.master_name.empty() ? "-" : worker.servers.master_name,
           std::to_string(worker.process),
@@ -205,14 +206,15 @@ Result<LeaseWorker> lease_worker_from(std::span<const std::string> words) {
   LeaseWorker worker;
   int mode = 0, replicated = 0, reckless = 0;
   std::chrono::milliseconds::rep ttl = 0;
-  if (words.size() != 10 || !read_number(words[0], mode) || mode < 0 || mode > 2 ||
-      !read_number(words[3], worker.process) || !read_number(words[4], worker.seed) ||
-      !read_number(words[5], worker.locks) || !read_number(words[6], ttl) ||
-      !read_number(words[7], replicated) || !read_number(words[8], reckless))
+  if (words.size() != 11 || words[0] != lease_worker_word || !read_number(words[1], mode) ||
+      mode < 0 || mode > 2 || !read_number(words[4], worker.process) ||
+      !read_number(words[5], worker.seed) || !read_number(words[6], worker.locks) ||
+      !read_number(words[7], ttl) || !read_number(words[8], replicated) ||
+      !read_number(words[9], reckless))
     return fail(Errc::invalid, "these are not the words of a worker");
   worker.servers.mode = static_cast<redis::Mode>(mode);
   worker.servers.addresses.clear();
-  std::string_view rest = words[1];
+  std::string_view rest = words[2];
   while (!rest.empty()) {
     auto end = std::min(rest.find(','), rest.size());
     auto address = redis::parse_address(rest.substr(0, end), 6379);
@@ -220,11 +222,11 @@ Result<LeaseWorker> lease_worker_from(std::span<const std::string> words) {
     worker.servers.addresses.push_back(*address);
     rest.remove_prefix(std::min(end + 1, rest.size()));
   }
-  if (words[2] != "-") worker.servers.master_name = words[2];
+  if (words[3] != "-") worker.servers.master_name = words[3];
   worker.ttl = std::chrono::milliseconds(ttl);
   worker.replicated = replicated == 1;
   worker.is_reckless = reckless == 1;
-  worker.journal = words[9];
+  worker.journal = words[10];
   return worker;
 }
 

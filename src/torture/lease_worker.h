@@ -23,7 +23,8 @@ struct LeaseWorker {
   std::filesystem::path journal;
 };
 
-// What a worker is told on its command line, and back.
+// The first word on the command line of a worker, and all of them.
+inline constexpr const char* lease_worker_word = "torture-lease-worker";
 std::vector<std::string> words_of(const LeaseWorker& worker);
 Result<LeaseWorker> lease_worker_from(std::span<const std::string> words);
 
