@@ -25,14 +25,21 @@ Reply publish(Execution& x, Args args) {
   return number(0);
 }
 
+template <bool by_hash>
 Reply eval(Execution& x, Args args) {
   auto count = to_integer(args[2]);
   if (!count) return not_an_integer();
   if (*count > std::ssize(args) - 3)
     return error("ERR Number of keys can't be greater than number of args");
   if (*count < 0) return error("ERR Number of keys can't be negative");
-  auto keys = static_cast<std::size_t>(*count);
-  return run_script(x, args[1], args.subspan(3, keys), args.subspan(3 + keys));
+  auto keys = args.subspan(3, static_cast<std::size_t>(*count));
+  auto run = by_hash ? run_known_script : run_script;
+  return run(x, args[1], keys, args.subspan(3 + keys.size()));
+}
+
+Reply execute(Execution& x, const Words& words) {
+  boost::container::small_vector<std::string_view, 16> args(words.begin(), words.end());
+  return execute(x, Args(args.data(), args.size()));
 }
 
 constexpr CommandSpec commands[] = {
@@ -40,7 +47,8 @@ constexpr CommandSpec commands[] = {
     {"TIME", 1, time},
     {"PUBLISH", 3, publish<false>},
     {"SPUBLISH", 3, publish<true>},
-    {"EVAL", -3, eval, false},
+    {"EVAL", -3, eval<false>, false},
+    {"EVALSHA", -3, eval<true>, false},
 };
 
 }  // namespace
@@ -53,26 +61,37 @@ Words words_of(const redis::Command& command) {
   return words;
 }
 
+Words words_of(const redis::Script& script, const Words& keys, const Words& args) {
+  know_script(script);
+  Words words;
+  words.reserve(3 + keys.size() + args.size());
+  words.insert(words.end(), {"EVALSHA", script.hash(), std::to_string(keys.size())});
+  words.insert(words.end(), keys.begin(), keys.end());
+  words.insert(words.end(), args.begin(), args.end());
+  return words;
+}
+
 redis::Reply ModelRedis::run(const Words& words, std::int64_t now_us) {
-  ensure(!words.empty(), "a command has a name");
-  boost::container::small_vector<std::string_view, 16> args(words.begin(), words.end());
+  return run(std::make_shared<const Words>(words), now_us);
+}
+
+redis::Reply ModelRedis::run(const std::shared_ptr<const Words>& words, std::int64_t now_us) {
+  ensure(!words->empty(), "a command has a name");
   Execution x(keys_, messages_, now_us);
-  Reply reply = execute(x, Args(args.data(), args.size()));
+  Reply reply = execute(x, *words);
   if (x.has_changed()) {
-    changes_.push_back(std::make_shared<Change>(words, now_us));
+    changes_.push_back({words, now_us});
   } else {
     for (const auto& key : x.expired())
-      changes_.push_back(std::make_shared<Change>(Words{"DEL", key}, now_us));
+      changes_.push_back({std::make_shared<const Words>(Words{"DEL", key}), now_us});
   }
   return reply;
 }
 
-void ModelRedis::replay(const std::shared_ptr<const Change>& change) {
-  boost::container::small_vector<std::string_view, 16> args(change->words.begin(),
-                                                            change->words.end());
+void ModelRedis::replay(const Change& change) {
   std::vector<Message> unheard;
-  Execution x(keys_, unheard, change->now_us);
-  execute(x, Args(args.data(), args.size()));
+  Execution x(keys_, unheard, change.now_us);
+  execute(x, *change.words);
   changes_.push_back(change);
 }
 

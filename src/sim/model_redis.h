@@ -4,7 +4,7 @@
 //   ModelRedis server;
 //   auto reply = server.run({"SET", "lease", "alice", "NX", "PX", "5000"}, now_us);
 //
-// Our real Lua scripts run in it, by EVAL. Time is an argument: the server's wall clock, which may
+// Our real Lua scripts run in it. Time is an argument: the server's wall clock, which may
 // step like any other. model_redis_test.cc runs the same commands on a real server and compares the
 // replies, which have the shapes of RESP3.
 //
@@ -20,6 +20,7 @@
 
 #include "redis/command.h"
 #include "redis/reply.h"
+#include "redis/script.h"
 #include "sim/model_keyspace.h"
 
 namespace warren::sim {
@@ -27,10 +28,15 @@ namespace warren::sim {
 using Words = std::vector<std::string>;  // a command; words[0] is its name
 
 Words words_of(const redis::Command& command);
+// A call by hash. From then on every model of this thread knows the script: a real client would
+// send its source where the server does not.
+Words words_of(const redis::Script& script, const Words& keys, const Words& args);
 
 class ModelRedis {
  public:
   redis::Reply run(const Words& words, std::int64_t now_us);
+  // The same, for words that need not be copied to be remembered.
+  redis::Reply run(const std::shared_ptr<const Words>& words, std::int64_t now_us);
 
   // What was published since this was last asked, in order.
   std::vector<Message> take_messages() { return std::exchange(messages_, {}); }
@@ -39,21 +45,19 @@ class ModelRedis {
   // script is one change. A key that was found to have expired by a command that changes nothing
   // is a DEL.
   struct Change {
-    Words words;
+    std::shared_ptr<const Words> words;  // the same for all who have the change
     std::int64_t now_us;
   };
-  // Replicas and copies of a server keep the same changes.
-  using Changes = std::vector<std::shared_ptr<const Change>>;
-  const Changes& changes() const { return changes_; }
+  const std::vector<Change>& changes() const { return changes_; }
 
   // On a replica that has all earlier changes: has the same effect as it had on its primary, and
   // publishes nothing.
-  void replay(const std::shared_ptr<const Change>& change);
+  void replay(const Change& change);
 
  private:
   Keyspace keys_;
   std::vector<Message> messages_;
-  Changes changes_;
+  std::vector<Change> changes_;
 };
 
 }  // namespace warren::sim

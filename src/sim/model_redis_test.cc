@@ -402,6 +402,7 @@ const std::vector<const char*> scripts = {
     "return redis.error_reply('-MINE dash')",
     "return redis.error_reply(1, 2)",
     "return redis.status_reply('fine')",
+    "return redis.sha1hex(ARGV[1])",
     "error('boom')",
     "error({err='MINE boom'})",
     "local function f() error('inside') end\n\nf()",
@@ -423,6 +424,13 @@ const std::vector<const char*> scripts = {
     "local t = {} ; t.x = y.z ; return t",
     "return tostring(nil) .. tostring(1) .. tostring(2.5)",
     "return tonumber('12') + 1",
+    "return {tostring(tonumber(ARGV[1])), tostring(tonumber(ARGV[2])), "
+    "tostring(tonumber(ARGV[3]))}",
+    "return {tostring(tonumber('ff', 16)), tostring(tonumber(' 7 ')), tostring(tonumber({}))}",
+    "return string.format('%.0f', tonumber('999999999999999999') + "
+    "tonumber('12345678901234567890'))",
+    "return string.format('%.0f %.0f', tonumber('9007199254740993'), tonumber('-12'))",
+    "return tonumber()",
     "return math.floor(7 / 2)",
     "return string.format('%d-%s', 7, ARGV[1])",
     "return table.concat({'a', 'b', ARGV[1]}, ',')",
@@ -682,13 +690,26 @@ TEST_CASE("only what changes the data is a change, and an expiry that was notice
   model.run({"SET", "k", "v", "PX", "10"}, 0);
   model.run(eval("redis.call('INCR', 'n') redis.call('INCR', 'n')", {}, {}), 5000);
   REQUIRE(model.changes().size() == 2);
-  CHECK(model.changes()[1]->now_us == 5000);
+  CHECK(model.changes()[1].now_us == 5000);
   model.run({"GET", "k"}, 60000);
   REQUIRE(model.changes().size() == 3);
-  CHECK(model.changes()[2]->words == Words{"DEL", "k"});
+  CHECK(*model.changes()[2].words == Words{"DEL", "k"});
 }
 
 TEST_CASE("a command for the wire and the words of the model say the same") {
   CHECK(words_of(redis::Command("SET", "key", "a\r\nb", "PX", 5)) ==
         Words{"SET", "key", "a\r\nb", "PX", "5"});
+}
+
+TEST_CASE("a script is called by its hash, once somebody has named it") {
+  RealRedis real;
+  ModelRedis model;
+  redis::Script script("sum", "return redis.call('INCRBY', KEYS[1], ARGV[1])");
+  Words unknown{"EVALSHA", "0000000000000000000000000000000000000000", "0"};
+  CHECK(redis::to_string(model.run(unknown, 0)) == redis::to_string(real.run(unknown)));
+  CHECK(model.run(words_of(script, {"n"}, {"5"}), 0).number == 5);
+  CHECK(ModelRedis().run(words_of(script, {"n"}, {"6"}), 0).number == 6);
+  ModelRedis replica;
+  for (const auto& change : model.changes()) replica.replay(change);
+  CHECK(replica.run({"GET", "n"}, 0).text == "5");
 }

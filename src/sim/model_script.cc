@@ -4,7 +4,9 @@
 #include <boost/unordered/unordered_flat_map.hpp>
 #include <cmath>
 #include <cstdlib>
+#include <cstring>
 #include <lua.hpp>
+#include <memory>
 
 #include "base/error.h"
 #include "redis/script.h"
@@ -12,16 +14,57 @@
 namespace warren::sim {
 namespace {
 
+// Scripts make and drop many small things: those of one size are used again for each other.
+class Pool {
+ public:
+  void* resize(void* block, std::size_t old_size, std::size_t size) {
+    if (old_size > most && size > most) return checked(std::realloc(block, size));
+    void* moved = size > 0 ? allocate(size) : nullptr;
+    if (block && moved) std::memcpy(moved, block, std::min(old_size, size));
+    if (block) free(block, old_size);
+    return moved;
+  }
+  ~Pool() {
+    for (void* chunk : chunks_) std::free(chunk);
+  }
+
+ private:
+  static constexpr std::size_t most = 512, grain = 16, chunk_size = 64u << 10;
+  struct Free {
+    Free* next;
+  };
+  static void* checked(void* memory) {
+    ensure(memory, "there is memory for Lua");
+    return memory;
+  }
+  static std::size_t list_of(std::size_t size) { return (size + grain - 1) / grain; }
+  void* allocate(std::size_t size) {
+    if (size > most) return checked(std::malloc(size));
+    Free*& first = free_[list_of(size)];
+    if (!first) refill(list_of(size));
+    return std::exchange(first, first->next);
+  }
+  void free(void* block, std::size_t size) {
+    if (size > most) return std::free(block);
+    Free*& first = free_[list_of(size)];
+    first = new (block) Free{first};
+  }
+  void refill(std::size_t list) {
+    auto* bytes = static_cast<std::byte*>(checked(std::malloc(chunk_size)));
+    chunks_.push_back(bytes);
+    std::size_t size = list * grain;
+    for (std::size_t at = 0; at + size <= chunk_size; at += size)
+      free_[list] = new (bytes + at) Free{free_[list]};
+  }
+
+  std::array<Free*, most / grain + 1> free_{};
+  std::vector<void*> chunks_;
+};
+
 // Lua raises errors with longjmp, past the destructors of whatever stands between. So a function
 // that Lua calls either has no objects with destructors or does not raise, and memory never ends.
-void* allocate(void*, void* block, std::size_t, std::size_t size) {
-  if (size == 0) {
-    std::free(block);
-    return nullptr;
-  }
-  void* moved = std::realloc(block, size);
-  ensure(moved, "there is memory for Lua");
-  return moved;
+void* allocate(void* pool, void* block, std::size_t old_size, std::size_t size) {
+  return static_cast<Pool*>(pool)->resize(block, old_size, size);
 }
 
 void push(lua_State* lua, std::string_view text) { lua_pushlstring(lua, text.data(), text.size()); }
@@ -142,6 +185,11 @@ int redis_status_reply(lua_State* lua) {
   return 1;
 }
 
+int redis_sha1hex(lua_State* lua) {
+  if (has_one_text(lua)) push(lua, redis::Script("", std::string(text_at(lua, 1))).hash());
+  return 1;
+}
+
 // Lua's own pcall, except that the script sees the text of what redis.call raised.
 int plain_pcall(lua_State* lua) {
   luaL_checkany(lua, 1);
@@ -156,6 +204,25 @@ int plain_pcall(lua_State* lua) {
   lua_pushboolean(lua, status == 0);
   lua_insert(lua, 1);
   return lua_gettop(lua);
+}
+
+// Lua's own tonumber, which takes a tenth of a simulation, but for what scripts have most.
+int plain_tonumber(lua_State* lua) {
+  if (lua_gettop(lua) == 1 && lua_type(lua, 1) == LUA_TSTRING) {
+    auto digits = text_at(lua, 1);
+    std::int64_t value = 0;
+    constexpr std::size_t most = 18;  // no overflow
+    auto end = std::ranges::find_if(digits.substr(0, most), [&](char c) {
+      if (c < '0' || c > '9') return true;
+      value = value * 10 + (c - '0');
+      return false;
+    });
+    if (end == digits.end() && !digits.empty()) {
+      lua_pushnumber(lua, static_cast<lua_Number>(value));
+      return 1;
+    }
+  }
+  return lua_tocfunction(lua, lua_upvalueindex(1))(lua);
 }
 
 int missing_global(lua_State* lua) {
@@ -250,28 +317,34 @@ class Lua {
   Lua(const Lua&) = delete;
   Lua& operator=(const Lua&) = delete;
 
-  Reply run(Execution& x, std::string_view source, Args keys, Args args);
-
- private:
   struct Compiled {
     int function = LUA_NOREF;
     std::string hash;
     std::string problem;
   };
+  const Compiled& compiled(std::string_view source);
+  void know(const redis::Script& script);
+  const Compiled* known(std::string_view hash) const;
+  Reply run(Execution& x, const Compiled& script, Args keys, Args args);
+
+ private:
   Lua();
   void add(const char* name, lua_CFunction function);
   void forget(const char* library, std::initializer_list<const char*> names);
   void set_list(const char* name, Args items);
-  const Compiled& compiled(std::string_view source);
 
+  Pool pool_;
   lua_State* lua_;
   Execution* execution_ = nullptr;
   int globals_, on_raised_;
-  boost::unordered_flat_map<std::string, Compiled, SourceHash, std::equal_to<>> scripts_;
+  boost::unordered_flat_map<std::string, std::unique_ptr<Compiled>, SourceHash, std::equal_to<>>
+      by_source_;
+  boost::unordered_flat_map<std::string, const Compiled*, SourceHash, std::equal_to<>> by_hash_;
 };
 
-Lua::Lua() : lua_(lua_newstate(allocate, nullptr)) {
-  ensure(lua_, "Lua starts");
+Lua::Lua() : lua_(lua_newstate(allocate, &pool_)) {
+  // What scripts leave behind is collected less often than Lua would: there is memory enough.
+  lua_gc(lua_, LUA_GCSETPAUSE, 1000);
   constexpr std::pair<const char*, lua_CFunction> libraries[] = {{"", luaopen_base},
                                                                  {"table", luaopen_table},
                                                                  {"string", luaopen_string},
@@ -288,9 +361,13 @@ Lua::Lua() : lua_(lua_newstate(allocate, nullptr)) {
   add("pcall", redis_pcall);
   add("error_reply", redis_error_reply);
   add("status_reply", redis_status_reply);
+  add("sha1hex", redis_sha1hex);
   lua_setglobal(lua_, "redis");
   lua_pushcfunction(lua_, plain_pcall);
   lua_setglobal(lua_, "pcall");
+  lua_getglobal(lua_, "tonumber");
+  lua_pushcclosure(lua_, plain_tonumber, 1);
+  lua_setglobal(lua_, "tonumber");
 
   // Scripts see the globals through an empty table that cannot be written.
   lua_pushvalue(lua_, LUA_GLOBALSINDEX);
@@ -344,22 +421,32 @@ void Lua::set_list(const char* name, Args items) {
 }
 
 const Lua::Compiled& Lua::compiled(std::string_view source) {
-  auto at = scripts_.find(source);
-  if (at != scripts_.end()) return at->second;
-  Compiled compiled;
+  auto at = by_source_.find(source);
+  if (at != by_source_.end()) return *at->second;
+  auto compiled = std::make_unique<Compiled>();
   if (luaL_loadbuffer(lua_, source.data(), source.size(), "@user_script") != 0) {
-    compiled.problem =
+    compiled->problem =
         fmt::format("ERR Error compiling script (new function): {}", text_at(lua_, -1));
     lua_pop(lua_, 1);
   } else {
-    compiled.function = luaL_ref(lua_, LUA_REGISTRYINDEX);
-    compiled.hash = redis::Script("", std::string(source)).hash();
+    compiled->function = luaL_ref(lua_, LUA_REGISTRYINDEX);
+    compiled->hash = redis::Script("", std::string(source)).hash();
   }
-  return scripts_.emplace(std::string(source), std::move(compiled)).first->second;
+  return *by_source_.emplace(std::string(source), std::move(compiled)).first->second;
 }
 
-Reply Lua::run(Execution& x, std::string_view source, Args keys, Args args) {
-  const Compiled& script = compiled(source);
+void Lua::know(const redis::Script& script) {
+  if (by_hash_.contains(script.hash())) return;
+  auto command = script.by_source({}, {});
+  by_hash_.emplace(script.hash(), &compiled(command.word(1)));
+}
+
+const Lua::Compiled* Lua::known(std::string_view hash) const {
+  auto at = by_hash_.find(hash);
+  return at == by_hash_.end() ? nullptr : at->second;
+}
+
+Reply Lua::run(Execution& x, const Compiled& script, Args keys, Args args) {
   if (!script.problem.empty()) return error(script.problem);
   execution_ = &x;
   x.in_script = true;
@@ -382,7 +469,17 @@ Reply Lua::run(Execution& x, std::string_view source, Args keys, Args args) {
 }  // namespace
 
 Reply run_script(Execution& x, std::string_view source, Args keys, Args args) {
-  return Lua::of_this_thread().run(x, source, keys, args);
+  Lua& lua = Lua::of_this_thread();
+  return lua.run(x, lua.compiled(source), keys, args);
+}
+
+void know_script(const redis::Script& script) { Lua::of_this_thread().know(script); }
+
+Reply run_known_script(Execution& x, std::string_view hash, Args keys, Args args) {
+  Lua& lua = Lua::of_this_thread();
+  const auto* script = lua.known(hash);
+  if (!script) return error("NOSCRIPT No matching script. Please use EVAL.");
+  return lua.run(x, *script, keys, args);
 }
 
 }  // namespace warren::sim

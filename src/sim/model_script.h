@@ -6,11 +6,16 @@
 #include <span>
 #include <string_view>
 
+#include "redis/script.h"
 #include "sim/model_command.h"
 
 namespace warren::sim {
 
 // Commands that the script calls are part of the execution.
 Reply run_script(Execution& x, std::string_view source, Args keys, Args args);
+
+// From now on this thread runs it by its hash too.
+void know_script(const redis::Script& script);
+Reply run_known_script(Execution& x, std::string_view hash, Args keys, Args args);
 
 }  // namespace warren::sim
