@@ -56,7 +56,8 @@ class LeaseRound : public Round {
 };
 
 std::vector<std::string> LeaseRound::words_for(std::size_t slot, ProcessId process) {
-  LeaseWorker worker{.servers = arena().settings(slot),
+  WorkerTerms worker{.what = lease_worker,
+                     .servers = arena().settings(slot),
                      .process = process,
                      .seed = random_.next(),
                      .locks = lock_count,

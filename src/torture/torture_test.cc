@@ -6,7 +6,7 @@
 
 #include "testkit/temp_folder.h"
 #include "torture/journal.h"
-#include "torture/lease_worker.h"
+#include "torture/worker.h"
 
 using namespace warren;
 using namespace warren::torture;
@@ -66,7 +66,8 @@ TEST_CASE("what is no journal is refused") {
 }
 
 TEST_CASE("a worker is told on its command line who and where it is") {
-  LeaseWorker worker{.servers = {},
+  WorkerTerms worker{.what = lease_worker,
+                     .servers = {},
                      .process = 7,
                      .seed = 99,
                      .locks = 3,
@@ -78,13 +79,13 @@ TEST_CASE("a worker is told on its command line who and where it is") {
   worker.servers.master_name = "warren";
   worker.servers.addresses = {{"127.0.0.1", 1, ""}, {"127.0.0.1", 2, ""}};
   auto words = words_of(worker);
-  auto told = lease_worker_from(words);
+  auto told = worker_from(words);
   REQUIRE(told);
   CHECK(words_of(*told) == words);
   CHECK(told->servers.addresses == worker.servers.addresses);
   CHECK(told->ttl == 250ms);
   words.pop_back();
-  CHECK(lease_worker_from(words).error().code == Errc::invalid);
+  CHECK(worker_from(words).error().code == Errc::invalid);
 }
 
 TEST_CASE("as many schedules are simulated as were asked for, each seed once") {
