@@ -56,6 +56,33 @@ TEST_CASE("a journal is read as it was written, up to where its writer was kille
     CHECK(describe(read->events()[i], at(0ms)) == describe(written.events()[i], at(0ms)));
 }
 
+TEST_CASE("the journal of a mirror is read as it was written") {
+  TempFolder folder;
+  auto file = folder.path() / "journal";
+  history::MirrorHistory written;
+  {
+    Journal journal(file);
+    auto& note = journal.mirror();
+    note.acknowledged(at(1ms), 3, {1, 2}, history::Durability::replicated);
+    note.applied(at(2ms), 3, {1, 2});
+    note.resynced(at(2ms), 3, {1, 2});
+    note.read(at(3ms), 3, {1, 2}, 7ms);
+    note.session_read(at(4ms), 3, {1, 2}, 8ms);
+    note.history_rewritten(at(5ms), 3, {1, 1});
+    note.data_lost(at(6ms));
+    note.logged(at(7ms), {1, 1});
+    note.contents(at(8ms), 3, 0xfedcba9876543210);
+    note.server_contents(at(9ms), 5);
+    journal.write();
+    written = note;
+  }
+  auto read = load_mirror_history(file);
+  REQUIRE(read);
+  REQUIRE(read->events().size() == written.events().size());
+  for (std::size_t i = 0; i < written.events().size(); ++i)
+    CHECK(describe(read->events()[i], at(0ms)) == describe(written.events()[i], at(0ms)));
+}
+
 TEST_CASE("what is no journal is refused") {
   TempFolder folder;
   auto file = folder.path() / "journal";
