@@ -256,6 +256,7 @@ class SentinelArena : public Arena {
   }
   // The replicas follow nobody for a while, then one of them has to take over.
   Fault failover_with_loss(RedisServer& primary) {
+    primary.cli({"CONFIG", "SET", "min-replicas-to-write", "0"});  // until it starts again
     for (auto* replica : trio_.replicas()) replica->cli({"REPLICAOF", "127.0.0.1", "1"});
     std::this_thread::sleep_for(300ms);
     primary.kill();

@@ -6,6 +6,7 @@
 
 #include "testkit/temp_folder.h"
 #include "torture/journal.h"
+#include "torture/lease_torture.h"
 #include "torture/worker.h"
 
 using namespace warren;
