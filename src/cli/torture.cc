@@ -28,14 +28,18 @@ std::uint64_t random_seed() { return std::random_device()() % 1'000'000; }
 
 // What was done and seen, over all rounds.
 struct Tally {
+  void add_checked(const std::vector<std::string>& invariants) {
+    for (auto& invariant : invariants) checked.emplace(invariant.size(), invariant);
+  }
   std::map<std::string, std::size_t> runs, counts, faults;
-  std::set<std::string> checked;
+  // I2 stands before I12.
+  std::set<std::pair<std::size_t, std::string>> checked;
 
   void add(const torture::RoundReport& report) {
     ++runs[report.topology];
     for (auto& [name, count] : report.counts) counts[name] += count;
     for (auto& [name, count] : report.faults) faults[name] += count;
-    checked.insert(report.checked.begin(), report.checked.end());
+    add_checked(report.checked);
   }
 };
 
@@ -98,7 +102,7 @@ void print_verdict(const TortureOptions& options, const Tally& tally, Clock::dur
   line("operations", listed(tally.counts));
   line("faults", listed(tally.faults));
   const char* title = "checked";
-  for (auto& invariant : tally.checked) {
+  for (auto& [size, invariant] : tally.checked) {
     line(title, fmt::format("{:<4}{}", invariant, torture::meaning_of(invariant)));
     title = "";
   }
@@ -136,7 +140,7 @@ std::optional<Failure> run_schedules(const TortureOptions& options,
     });
     tally.runs[fmt::format("{} schedules", target.name)] += result.schedules;
     tally.counts["events judged"] += result.events;
-    tally.checked.insert(target.checked.begin(), target.checked.end());
+    tally.add_checked(target.checked);
     if (result.violation) return Failure{target.name, result.seed, *result.violation};
   }
   return std::nullopt;

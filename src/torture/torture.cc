@@ -7,6 +7,8 @@
 #include <sstream>
 #include <thread>
 
+#include "torture/lease_torture.h"
+
 namespace warren::torture {
 
 namespace {
@@ -19,13 +21,13 @@ bool is_installed(const std::string& program) {
   return false;
 }
 
-RoundReport lease_round(std::uint64_t seed) {
+RoundOptions round_options(std::uint64_t seed) {
   std::error_code ignored;
   auto binary = std::filesystem::read_symlink("/proc/self/exe", ignored);
   auto shim = binary.parent_path() / "warren-clock.so";
   RoundOptions options{.seed = seed, .binary = binary};
   if (std::filesystem::exists(shim, ignored)) options.clock_shim = shim;
-  return torture_lease(options);
+  return options;
 }
 
 }  // namespace
@@ -35,7 +37,9 @@ Result<std::vector<Target>> targets_for(const std::string& what, bool is_sim) {
     return fail(Errc::unavailable,
                 "redis-server is not installed; apt-get install redis-server, or use --sim");
   std::vector<Target> targets;
-  if (what != "mirror") targets.push_back({"lease", {}, lease_round, nullptr});
+  if (what != "mirror")
+    targets.push_back(
+        {"lease", {}, [](auto seed) { return torture_lease(round_options(seed)); }, nullptr});
   return targets;
 }
 

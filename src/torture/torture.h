@@ -8,7 +8,7 @@
 
 #include "base/error.h"
 #include "history/checkers.h"
-#include "torture/lease_torture.h"
+#include "torture/round.h"
 
 namespace warren::torture {
 
