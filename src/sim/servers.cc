@@ -249,9 +249,9 @@ void Servers::restart(int server, Clock::duration down, bool keeps_data) {
   break_links(server);
   if (!keeps_data) {
     for (auto& replica : servers_) {
-      take_changes(replica);  // they keep them until they follow again
-      if (replica.source != server) continue;
-      ++replica.sync;
+      if (!replica.is_following || replica.source != server) continue;
+      take_changes(replica);  // it keeps them until it follows again
+      ++replica.sync;         // what was on its way is gone
       replica.is_pulling = false;
     }
     restarted.model = {};
