@@ -58,6 +58,7 @@ void add_redis_ping(CLI::App& redis, Action& chosen);
 void add_redis_info(CLI::App& redis, Action& chosen);
 void add_config(CLI::App& root, Action& chosen);
 void add_doctor(CLI::App& root, Action& chosen);
+void add_torture(CLI::App& root, Action& chosen);
 void add_completion(CLI::App& root, Action& chosen);
 
 // An option with a value of this kind ("TIME", "FILE", "a|b|c"), checked when it is read.

@@ -7,6 +7,7 @@
 
 #include "base/log.h"
 #include "cli/cli.h"
+#include "torture/worker.h"
 
 namespace warren::cli {
 
@@ -46,6 +47,7 @@ Examples
   warren redis info --json
   warren config show
   warren doctor
+  warren torture lease --seconds 60
   source <(warren completion bash)
 
 Exit codes
@@ -96,6 +98,7 @@ void add_everything(CLI::App& root, const std::string& program, Action& chosen) 
   add_redis_info(*redis, chosen);
   add_config(root, chosen);
   add_doctor(root, chosen);
+  add_torture(root, chosen);
   add_completion(root, chosen);
   root.footer(root_footer);
 }
@@ -195,6 +198,9 @@ Exit run(int argc, char** argv) {
 // NOLINTNEXTLINE(bugprone-exception-escape)
 int main(int argc, char** argv) {
   using namespace warren::cli;
+  // `warren torture` runs this program again, as processes that it can stop and kill.
+  std::vector<std::string> words(argv + std::min(argc, 1), argv + argc);
+  if (auto done = warren::torture::run_as_worker(words)) return *done;
   auto exit = run(argc, argv);
   if (std::fflush(stdout) != 0 || std::ferror(stdout)) {
     fmt::print(stderr, "error: standard output cannot be written\n");

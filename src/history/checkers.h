@@ -31,10 +31,12 @@ struct LeaseBounds {
   Clock::duration wake;       // a free lock that somebody waits for is granted within this
   Clock::duration slack{};    // to be scheduled, or for a round trip; counts only while awake
   Clock::duration overlap{};  // of two owners' belief
-  // Times in which servers were away or clocks stepped. Waiting is not judged there, nor one ttl
-  // longer; an overlap that begins there may be this long.
+  // Times in which servers could not be reached: waiting is not judged there, nor one ttl longer.
   std::vector<Window> excused = {};
-  Clock::duration excused_overlap{};
+  // Times in which servers lost data or their clocks stepped: an overlap that begins there may be
+  // this long.
+  std::vector<Window> lossy = {};
+  Clock::duration lossy_overlap{};
 };
 
 class LeaseJudge {
@@ -45,7 +47,8 @@ class LeaseJudge {
   // I1: a resource accepts no token lower than one that it had accepted, and one token from one
   // owner only.
   Verdict resources_are_fenced() const;
-  // I2: whoever asks for a lock after another grant was known gets a higher token; none twice.
+  // I2: whoever asks for a lock after another grant was known gets a higher token; none twice. In
+  // lossy times a primary that was replaced may go on in its own epoch, below its successor.
   Verdict tokens_grow() const;
   // I3: nobody believes to own a lock while another does.
   Verdict owners_exclude_each_other() const;
@@ -59,8 +62,8 @@ class LeaseJudge {
   Verdict waiters_keep_their_order() const;
 
   Verdict first_violation() const;
-  // Overlaps within `excused` that passed because of it.
-  std::size_t excused_overlaps() const;
+  // Those that passed because they began in `lossy` times.
+  std::size_t lossy_overlaps() const;
 
  private:
   struct Attempt {
@@ -91,7 +94,7 @@ class LeaseJudge {
   // By when a process acts on a moment that it has set its timer to.
   Clock::time_point due(ProcessId process, Clock::time_point moment) const;
   bool was_undisturbed(ProcessId process, Window window) const;
-  bool is_excused(Clock::time_point time) const;
+  bool is_lossy(Clock::time_point time) const;
   Verdict in_order(std::initializer_list<LeaseEvent::Kind> kinds, const char* invariant,
                    bool equal_is_ok) const;
   template <class Visit>

@@ -155,8 +155,8 @@ bool LeaseJudge::was_undisturbed(ProcessId process, Window window) const {
          std::ranges::none_of(bounds_.excused, disturbs);
 }
 
-bool LeaseJudge::is_excused(Clock::time_point time) const {
-  return std::ranges::any_of(bounds_.excused, [&](const Window& window) {
+bool LeaseJudge::is_lossy(Clock::time_point time) const {
+  return std::ranges::any_of(bounds_.lossy, [&](const Window& window) {
     return window.from <= time && time <= window.until;
   });
 }
@@ -190,7 +190,16 @@ Verdict LeaseJudge::in_order(std::initializer_list<Kind> kinds, const char* inva
       if (i > 0 && highest[i - 1]->token > event->token) highest[i] = highest[i - 1];
       auto before = std::ranges::upper_bound(group.first(i), event->since, {}, known);
       if (before == group.begin()) continue;
-      auto* other = highest[static_cast<std::size_t>(before - group.begin()) - 1];
+      auto known_before = group.first(static_cast<std::size_t>(before - group.begin()));
+      auto* other = highest[known_before.size() - 1];
+      if (!equal_is_ok && other->token.epoch > event->token.epoch && is_lossy(event->at)) {
+        // A primary that was replaced and does not know it goes on counting in its own epoch.
+        for (auto* each : known_before)
+          if (each->token.epoch == event->token.epoch &&
+              (other->token.epoch != event->token.epoch || each->token > other->token))
+            other = each;
+        if (other->token.epoch != event->token.epoch) continue;
+      }
       if (other->token > event->token || (!equal_is_ok && other->token == event->token))
         return violation(
             invariant,
@@ -230,7 +239,7 @@ Verdict LeaseJudge::owners_exclude_each_other() const {
   Verdict found;
   each_overlap([&](const Hold& first, const Hold& second) {
     auto length = std::min(first.until, second.until) - second.from;
-    auto allowed = is_excused(second.from) ? bounds_.excused_overlap : bounds_.overlap;
+    auto allowed = is_lossy(second.from) ? bounds_.lossy_overlap : bounds_.overlap;
     if (found || length <= allowed) return;
     auto &one = *first.attempt, &other = *second.attempt;
     found = violation("I3", fmt::format("two owners for {}, {} allowed", ms(length), ms(allowed)),
@@ -240,7 +249,7 @@ Verdict LeaseJudge::owners_exclude_each_other() const {
   return found;
 }
 
-std::size_t LeaseJudge::excused_overlaps() const {
+std::size_t LeaseJudge::lossy_overlaps() const {
   std::size_t count = 0;
   each_overlap([&](const Hold& first, const Hold& second) {
     if (std::min(first.until, second.until) - second.from > bounds_.overlap) ++count;

@@ -347,7 +347,7 @@ TEST_CASE("I3: an owner that believes too long is found") {
   });
 }
 
-TEST_CASE("I3: an overlap up to the bound passes, and in excused times up to the other bound") {
+TEST_CASE("I3: an overlap up to the bound passes, and in lossy times up to the other bound") {
   TwoOwners two;
   two.history.granted(at(5ms), two.alice,
                       {.token = {1, 1}, .since = at(2ms), .deadline = at(50ms)});
@@ -360,11 +360,11 @@ TEST_CASE("I3: an overlap up to the bound passes, and in excused times up to the
   CHECK(broken(two.history, with) == "");
   with.overlap = 9ms;
   CHECK(broken(two.history, with) == "I3");
-  with.excused = {{at(35ms), at(45ms)}};
-  with.excused_overlap = 10ms;
+  with.lossy = {{at(35ms), at(45ms)}};
+  with.lossy_overlap = 10ms;
   CHECK(broken(two.history, with) == "");
-  CHECK(LeaseJudge(two.history, with).excused_overlaps() == 1);
-  with.excused = {{at(41ms), at(45ms)}};
+  CHECK(LeaseJudge(two.history, with).lossy_overlaps() == 1);
+  with.lossy = {{at(41ms), at(45ms)}};
   CHECK(broken(two.history, with) == "I3");
 }
 

@@ -301,6 +301,27 @@ TEST_CASE("what is left is released, twice when a request without answer may sti
   CHECK(alice.is_silent());
 }
 
+TEST_CASE("an answer to what was asked before we left is no answer to the release") {
+  Holder alice;
+  auto id = alice.hold(by_ttl);
+  alice.pass(1s);
+  auto renewal = alice.sent();
+  CHECK(renewal.args[0] == "renew");
+  alice.machine.leave(id, alice.now);
+  CHECK(alice.is_silent());  // one question at a time
+  alice.answer(renewal, granted(0, 41));
+  auto release = alice.sent();
+  CHECK(release.args[0] == "release");
+  alice.answer(release, granted(0, 41));
+  CHECK(!alice.machine.knows(id));
+
+  auto other = alice.begin(by_ttl);
+  auto request = alice.sent();
+  alice.machine.leave(other, alice.now);
+  alice.answer(request, granted(0, 42));
+  CHECK(alice.sent().args[0] == "release");
+}
+
 TEST_CASE("a lease whose question was never sent is just forgotten") {
   Holder alice;
   auto id = alice.begin(by_session);

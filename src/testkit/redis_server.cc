@@ -80,7 +80,8 @@ void RedisServer::write_config() {
 
 void RedisServer::launch() {
   Program program{.argv = {"redis-server", folder_.path() / "redis.conf"},
-                  .log = folder_.path() / "redis.log"};
+                  .log = folder_.path() / "redis.log",
+                  .environment = options_.environment};
   if (options_.sentinel) program.argv.push_back("--sentinel");
   process_ = std::make_unique<Process>(program);
 }

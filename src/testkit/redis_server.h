@@ -31,7 +31,8 @@ struct RedisOptions {
   const RedisServer* replica_of = nullptr;  // started with the same password and tls
   bool cluster = false;
   bool sentinel = false;
-  std::vector<std::string> config = {};  // further lines of redis.conf
+  std::vector<std::string> config = {};       // further lines of redis.conf
+  std::vector<std::string> environment = {};  // "NAME=value", added to our own
 };
 
 class RedisServer {

@@ -1,0 +1,211 @@
+// warren torture: leases and mirrors under faults, and whether they kept their promises.
+#include "torture/torture.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <filesystem>
+#include <random>
+#include <set>
+
+#include "cli/cli.h"
+#include "testkit/failure.h"
+
+namespace warren::cli {
+
+namespace {
+
+struct TortureOptions {
+  std::string what;
+  bool is_sim = false;
+  std::chrono::seconds length{};
+  std::uint64_t schedules = 0;
+  std::uint64_t seed = 0;
+};
+
+std::uint64_t random_seed() { return std::random_device()() % 1'000'000; }
+
+// What was done and seen, over all rounds.
+struct Tally {
+  void add_checked(const std::vector<std::string>& invariants) {
+    for (auto& invariant : invariants) checked.emplace(invariant.size(), invariant);
+  }
+  std::map<std::string, std::size_t> runs, counts, faults;
+  // I2 stands before I12.
+  std::set<std::pair<std::size_t, std::string>> checked;
+
+  void add(const torture::RoundReport& report) {
+    ++runs[report.topology];
+    for (auto& [name, count] : report.counts) counts[name] += count;
+    for (auto& [name, count] : report.faults) faults[name] += count;
+    add_checked(report.checked);
+  }
+};
+
+std::string listed(const std::map<std::string, std::size_t>& things) {
+  std::vector<std::string> parts;
+  for (auto& [name, count] : things)
+    if (count > 0) parts.push_back(fmt::format("{} {}", name, count));
+  return parts.empty() ? "none" : fmt::format("{}", fmt::join(parts, ", "));
+}
+
+// A bar that moves on a terminal, and lines now and then elsewhere.
+class Progress {
+ public:
+  explicit Progress(const Paint& paint) : paint_(paint), is_terminal_(isatty(STDERR_FILENO)) {}
+  ~Progress() { clear(); }
+
+  void show(double part, const std::string& text) {
+    auto now = Clock::now();
+    if (now < next_) return;
+    next_ = now + (is_terminal_ ? Clock::duration(100ms) : Clock::duration(10s));
+    auto percent = static_cast<int>(100 * std::clamp(part, 0.0, 1.0));
+    if (!is_terminal_) return fmt::print(stderr, "{:3} %  {}\n", percent, text);
+    constexpr int width = 30;
+    std::string bar(static_cast<std::size_t>(width * percent / 100), '#');
+    fmt::print(stderr, "\r\x1b[K[{:<{}}] {:3} %  {}", paint_.green(bar),
+               width + static_cast<int>(paint_.green("").size()), percent, text);
+    std::fflush(stderr);
+    is_shown_ = true;
+  }
+  void clear() {
+    if (std::exchange(is_shown_, false)) fmt::print(stderr, "\r\x1b[K");
+  }
+
+ private:
+  const Paint& paint_;
+  bool is_terminal_;
+  bool is_shown_ = false;
+  Clock::time_point next_{};
+};
+
+std::string repeat_with(const TortureOptions& options, const std::string& what,
+                        std::uint64_t seed) {
+  return fmt::format("warren torture {}{} --seed {} {}", what, options.is_sim ? " --sim" : "", seed,
+                     options.is_sim ? "--schedules 1" : "--seconds 1");
+}
+
+struct Failure {
+  std::string what;
+  std::uint64_t seed;
+  history::Violation violation;
+};
+
+void print_verdict(const TortureOptions& options, const Tally& tally, Clock::duration took,
+                   const std::optional<Failure>& failure, const Paint& paint) {
+  auto line = [&](const char* name, const std::string& text) {
+    fmt::print("{}  {}\n", paint.bold(fmt::format("{:<10}", name)), text);
+  };
+  line("ran", fmt::format("{} in {:.1f} s from seed {}", listed(tally.runs),
+                          std::chrono::duration<double>(took).count(), options.seed));
+  line("operations", listed(tally.counts));
+  line("faults", listed(tally.faults));
+  const char* title = "checked";
+  for (auto& [size, invariant] : tally.checked) {
+    line(title, fmt::format("{:<4}{}", invariant, torture::meaning_of(invariant)));
+    title = "";
+  }
+  if (!failure) return line("result", paint.green("every promise was kept"));
+  line("result", paint.red("a promise was broken"));
+  fmt::print("\n{}\n\nseed {} shows it again: {}\n", failure->violation.text(), failure->seed,
+             repeat_with(options, failure->what, failure->seed));
+}
+
+// Rounds on real servers, of all kinds in turn, until the time is up.
+std::optional<Failure> run_rounds(const TortureOptions& options,
+                                  const std::vector<torture::Target>& targets, Tally& tally,
+                                  Progress& progress) {
+  auto began = Clock::now();
+  auto end = began + options.length;
+  for (auto seed = options.seed;; ++seed) {
+    for (auto& target : targets) {
+      auto part = std::chrono::duration<double>(Clock::now() - began) / options.length;
+      progress.show(part, fmt::format("{} round with seed {}", target.name, seed));
+      auto report = target.run_round(seed);
+      tally.add(report);
+      if (report.violation) return Failure{target.name, seed, *report.violation};
+    }
+    if (Clock::now() >= end) return std::nullopt;
+  }
+}
+
+std::optional<Failure> run_schedules(const TortureOptions& options,
+                                     const std::vector<torture::Target>& targets, Tally& tally,
+                                     Progress& progress) {
+  for (auto& target : targets) {
+    torture::SimulationOptions simulation{options.seed, options.schedules, options.length};
+    auto result = torture::simulate_many(target, simulation, [&](double part, std::uint64_t done) {
+      progress.show(part, fmt::format("{}: {} schedules", target.name, done));
+    });
+    tally.runs[fmt::format("{} schedules", target.name)] += result.schedules;
+    tally.counts["events judged"] += result.events;
+    tally.add_checked(target.checked);
+    if (result.violation) return Failure{target.name, result.seed, *result.violation};
+  }
+  return std::nullopt;
+}
+
+// Servers that do not come up are no verdict about us, and there is nobody left to return it to.
+[[noreturn]] void give_up(const std::string& what) {
+  fmt::print(stderr, "\nerror: the servers for the test failed: {}\n", printable(what));
+  std::_Exit(static_cast<int>(Exit::unreachable));
+}
+
+Result<Exit> torture_all(const TortureOptions& options, const Context& context) {
+  auto config = load_config(context);
+  if (!config) return std::unexpected(config.error());
+  auto targets = torture::targets_for(options.what, options.is_sim);
+  if (!targets) return std::unexpected(targets.error());
+  failure_hooks.on_failure = [](const std::string& what) { give_up(what); };
+  Tally tally;
+  auto began = Clock::now();
+  Progress progress(context.err);
+  auto failure = options.is_sim ? run_schedules(options, *targets, tally, progress)
+                                : run_rounds(options, *targets, tally, progress);
+  progress.clear();
+  print_verdict(options, tally, Clock::now() - began, failure, context.out);
+  return failure ? Exit::failed : Exit::ok;
+}
+
+}  // namespace
+
+void add_torture(CLI::App& root, Action& chosen) {
+  auto* app = root.add_subcommand("torture", "Leases and mirrors under faults: are promises kept?")
+                  ->group("Convince yourself");
+  app->footer(
+      "Starts private Redis servers (single, Sentinel, Cluster) and processes that use them, "
+      "kills,\n"
+      "stops and cuts them off, steps their clocks, and judges what happened. Your own Redis is "
+      "not\n"
+      "touched. With --sim the protocol runs against a model of Redis instead, on all cores.\n\n"
+      "Examples\n"
+      "  warren torture lease --seconds 60\n"
+      "  warren torture all --sim --schedules 1000000\n\n"
+      "The exit code is 1 when a promise was broken; then the seed that shows it again is "
+      "printed.");
+  auto* what = add_value(*app, "what", "lease|mirror|all", "what to torture",
+                         one_of({"lease", "mirror", "all"}), "all");
+  auto* is_sim = app->add_flag("--sim")->description("in a simulation instead of on real servers");
+  auto* seconds = add_value(*app, "--seconds", "N", "how long; begun rounds are finished",
+                            whole_number(1, 1'000'000), "60");
+  auto* schedules =
+      add_value(*app, "--schedules", "N", "with --sim: how many of each, however long",
+                whole_number(1, 1'000'000'000));
+  auto* seed = add_value(*app, "--seed", "N", "where chance begins; by default a new one",
+                         whole_number(0, 1'000'000'000));
+  app->callback([=, &chosen] {
+    chosen = [=](const Context& context) -> Result<Exit> {
+      TortureOptions options{.what = value_of(*what),
+                             .is_sim = is_sim->count() > 0,
+                             .length = std::chrono::seconds(std::stoll(value_of(*seconds)))};
+      options.schedules = schedules->count() > 0 ? std::stoull(value_of(*schedules)) : 0;
+      if (options.schedules > 0 && !options.is_sim)
+        return fail(Errc::invalid, "--schedules is for --sim; real rounds have --seconds");
+      options.seed = seed->count() > 0 ? std::stoull(value_of(*seed)) : random_seed();
+      return torture_all(options, context);
+    };
+  });
+}
+
+}  // namespace warren::cli
