@@ -53,6 +53,7 @@ local function hand_over()
     local entry = redis.call('LPOP', queue)
     if not entry then return false end
     local a, s, news, t, v = string.match(entry, '^(%S+) (%S+) (%S+) (%d+) (.*)$')
+    if a == attempt then s = session end  -- the entry may be of the one before
     if redis.call('EXISTS', s) == 1 then
       grant(a, t == '0' and s or '-', t, v)
       if a ~= attempt then

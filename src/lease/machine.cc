@@ -488,7 +488,7 @@ void LeaseMachine::update(LeaseId id, Record& record, Clock::time_point now) {
     can_ask = false;
   }
   auto timer = can_ask ? record.next : never;
-  if (!is_held(record)) timer = std::min(timer, record.patience);
+  if (is_open || (record.is_left && !record.request)) timer = std::min(timer, record.patience);
   if (is_held(record)) {
     set_held(id, record, now);
     if (!is_kept_by_session(record)) timer = std::min(timer, deadline(record));
