@@ -437,6 +437,59 @@ TEST_CASE("a merge decides what is kept of an entity, and does not disturb the c
       server);
 }
 
+TEST_CASE("metrics say how a mirror is doing") {
+  RedisServer server;
+  with_mirrors(
+      {settings_for(server), settings_for(server)}, mirror_terms(),
+      [](Instances& all, RedisServer& s) -> awaitable<void> {
+        Metrics metrics;
+        auto published = all[1]->mirror->publish(metrics);
+        co_await put(*all[0]->mirror, node_type, "a", "1");
+        co_await eventually_seen(*all[1]->mirror, node_type, "a", "1");
+        auto text = metrics.exposition();
+        auto says = [&](std::string_view line) { return text.find(line) != text.npos; };
+        CHECK(says("\nwarren_mirror_entries_total{from=\"push\"} 1\n"));
+        CHECK(says("\nwarren_mirror_repairs_total{by=\"snapshot\"} 1\n"));
+        CHECK(says("\nwarren_mirror_is_current 1\n"));
+        CHECK(says("\nwarren_mirror_age_seconds 0."));
+        s.pause();
+        Batch batch;
+        batch.push_back({node_type, "b", "1"});
+        batch.push_back({node_type, "c", "1"});
+        REQUIRE(all[1]->mirror->post(Batch{batch}));
+        co_await eventually(
+            20s, "it waits for Redis",
+            [](Mirror& m) { return m.health() == MirrorHealth::degraded; }, *all[1]->mirror);
+        REQUIRE(all[1]->mirror->post(std::move(batch)));
+        text = metrics.exposition();
+        CHECK(says("\nwarren_mirror_is_current 0\n"));
+        CHECK(says("\nwarren_mirror_queued_changes 2\n"));
+        s.resume();
+      },
+      server);
+}
+
+TEST_CASE("a queue that is full refuses, and what Redis may not write is refused for good") {
+  RedisServer server({.users = {"alice on >secret ~* &* +@all -eval -evalsha"}});
+  auto settings = settings_for(server);
+  settings.credentials = {"alice", "secret"};
+  auto terms = mirror_terms();
+  terms.queued_changes = 1;
+  with_mirrors({settings}, terms, [](Instances& all) -> awaitable<void> {
+    Batch two;
+    two.push_back({node_type, "a", "1"});
+    two.push_back({node_type, "b", "1"});
+    auto full = all[0]->mirror->post(std::move(two));
+    REQUIRE(!full);
+    CHECK(full.error().code == Errc::overloaded);
+    Batch one;
+    one.push_back({node_type, "a", "1"});
+    auto denied = co_await all[0]->mirror->put(std::move(one), Clock::now() + 10s);
+    REQUIRE(!denied);
+    CHECK(denied.error().code == Errc::denied);
+  });
+}
+
 TEST_CASE("terms that cannot work are refused with the reason") {
   RedisServer server;
   with_client(settings_for(server), [](redis::Client& client) -> awaitable<void> {

@@ -14,6 +14,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <vector>
 
 #include "base/clock.h"
@@ -112,6 +113,32 @@ class Snapshot {
   std::vector<Table> tables_;
   Version version_;
   std::atomic<Clock::time_point> fresh_at_;
+};
+
+// The snapshot that is current, for any thread. (In libstdc++ 12 a load from an atomic shared_ptr
+// lets go of its lock by a relaxed store, and may mix two values; this is held for one increment.)
+class CurrentSnapshot {
+ public:
+  explicit CurrentSnapshot(std::shared_ptr<const Snapshot> first) : snapshot_(std::move(first)) {}
+
+  std::shared_ptr<const Snapshot> load() const {
+    lock();
+    auto copy = snapshot_;
+    locked_.clear(std::memory_order_release);
+    return copy;
+  }
+  void store(std::shared_ptr<const Snapshot> next) {
+    lock();
+    snapshot_.swap(next);
+    locked_.clear(std::memory_order_release);
+  }
+
+ private:
+  void lock() const {
+    while (locked_.test_and_set(std::memory_order_acquire)) std::this_thread::yield();
+  }
+  std::shared_ptr<const Snapshot> snapshot_;  // shared with all who read
+  mutable std::atomic_flag locked_;
 };
 
 }  // namespace warren
