@@ -198,6 +198,8 @@ TEST_CASE("misused values are named with what would be right") {
   check_error(shell.run({"redis", "ping", "--timeout"}), 2, "--timeout needs a value", "--help");
   check_error(shell.run({"redis", "ping", "more"}), 2, "unexpected argument 'more'", "--help");
   check_error(shell.run({"completion", "fish"}), 2, "use one of bash, zsh", "--help");
+  check_error(shell.run({"torture", "cats"}), 2, "use one of lease, mirror, all", "--help");
+  check_error(shell.run({"torture", "--schedules", "5"}), 2, "--schedules is for --sim", "--help");
   check_error(shell.run({"--color", "blue", "doctor"}), 2, "use one of auto", "--help");
   check_error(shell.run({"--log-level", "loud", "config", "show"}), 2,
               "flag --log-level: log level \"loud\"", "--help");
@@ -338,13 +340,16 @@ TEST_CASE("bash completes commands, flags and the values of flags") {
     try warren redis ping --t
     try warren redis ping --redis-tls-c
     try warren --config fil
+    try warren torture ''
+    try warren torture lease --se
     try warren redis ping --count '')";
   shell.write("file.toml", "");
   auto outcome = shell.start(script, WARREN_BINARY, {}, {});
   CHECK(outcome.err.empty());
   CHECK(outcome.out ==
         "ping\nping info\nbash zsh\nsingle sentinel\ndoctor\n--timeout\n"
-        "--redis-tls-ca --redis-tls-cert\nfile.toml\n\n");
+        "--redis-tls-ca --redis-tls-cert\nfile.toml\n"
+        "lease mirror all\n--seconds --seed\n\n");
 }
 
 TEST_CASE("zsh accepts its script, and is offered the words of the place") {
@@ -642,6 +647,15 @@ TEST_CASE("doctor warns of programs that are not installed, and how to install t
   CHECK(doctor.exit == 0);
   CHECK(finding(doctor, "git").at("mark") == "warn");
   CHECK(finding(doctor, "redis-server").at("mend").as_string().starts_with("apt install"));
+}
+
+TEST_CASE("torture on real servers says what it needs") {
+  Shell shell;
+  shell.write("empty/x", "");
+  auto none =
+      shell.start("PATH=empty; exec \"$0\" torture lease >out 2>err", WARREN_BINARY, {}, {});
+  check_error(none, 2, "redis-server is not installed; apt-get install redis-server, or use --sim",
+              "--help");
 }
 
 TEST_CASE("events are logged as asked, on standard error") {

@@ -34,7 +34,7 @@ class LeaseRound : public Round {
   std::vector<std::string> words_for(std::size_t slot, ProcessId process) override;
   void watch(Clock::time_point now) override;
   void on_fault() override;
-  void calm_down() override { std::this_thread::sleep_for(3 * ttl); }  // do all go on?
+  void calm_down() override { let_pass(3 * ttl); }  // do all go on?
   Verdict judge() override;
 
   Verdict leaks();

@@ -21,11 +21,11 @@ bool is_installed(const std::string& program) {
   return false;
 }
 
-RoundOptions round_options(std::uint64_t seed) {
+RoundOptions round_options(std::uint64_t seed, std::function<void()> tick) {
   std::error_code ignored;
   auto binary = std::filesystem::read_symlink("/proc/self/exe", ignored);
   auto shim = binary.parent_path() / "warren-clock.so";
-  RoundOptions options{.seed = seed, .binary = binary};
+  RoundOptions options{.seed = seed, .binary = binary, .tick = std::move(tick)};
   if (std::filesystem::exists(shim, ignored)) options.clock_shim = shim;
   return options;
 }
@@ -34,12 +34,15 @@ RoundOptions round_options(std::uint64_t seed) {
 
 Result<std::vector<Target>> targets_for(const std::string& what, bool is_sim) {
   if (!is_sim && !is_installed("redis-server"))
-    return fail(Errc::unavailable,
+    return fail(Errc::invalid,
                 "redis-server is not installed; apt-get install redis-server, or use --sim");
   std::vector<Target> targets;
   if (what != "mirror")
     targets.push_back(
-        {"lease", {}, [](auto seed) { return torture_lease(round_options(seed)); }, nullptr});
+        {"lease",
+         {},
+         [](auto seed, auto tick) { return torture_lease(round_options(seed, tick)); },
+         nullptr});
   return targets;
 }
 
