@@ -248,7 +248,12 @@ void Servers::restart(int server, Clock::duration down, bool keeps_data) {
   ++restarted.sync;
   break_links(server);
   if (!keeps_data) {
-    for (auto& replica : servers_) take_changes(replica);  // they keep them until they follow again
+    for (auto& replica : servers_) {
+      if (!replica.is_following || replica.source != server) continue;
+      take_changes(replica);  // it keeps them until it follows again
+      ++replica.sync;         // what was on its way is gone
+      replica.is_pulling = false;
+    }
     restarted.model = {};
   }
   world_.after(down, [this, server, life = restarted.life, keeps_data] {

@@ -1,0 +1,8 @@
+-- One number that differs when any of the values does.
+-- KEYS  1… values
+-- Returns the SHA-1 of 'length:value' of each, '-' for one that is not there.
+local values = redis.call('MGET', unpack(KEYS))
+for i = 1, #KEYS do
+  values[i] = values[i] and (#values[i] .. ':' .. values[i]) or '-'
+end
+return redis.sha1hex(table.concat(values))

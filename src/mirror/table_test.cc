@@ -1,0 +1,74 @@
+#include "mirror/table.h"
+
+#include <doctest/doctest.h>
+
+#include <map>
+#include <random>
+
+using namespace warren;
+
+namespace {
+
+std::shared_ptr<const Entity> entity(const std::string& id, const std::string& value) {
+  return Entity::create(id, value, {1, 1});
+}
+
+std::map<std::string, std::string> contents(const Table& table) {
+  std::map<std::string, std::string> all;
+  table.each([&](const Entity& e) { all.emplace(e.id(), e.value()); });
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("a table is a map, and every copy that was given away stays as it was") {
+  std::mt19937 random(7);
+  Table table;
+  std::map<std::string, std::string> expected;
+  std::vector<std::pair<Table, std::map<std::string, std::string>>> kept;
+  for (std::uint64_t edit = 1; edit <= 50; ++edit) {
+    for (int i = 0; i < 200; ++i) {
+      auto id = std::to_string(random() % 3000);
+      if (random() % 4 == 0) {
+        CHECK(table.erase(id, edit) == (expected.erase(id) == 1));
+      } else {
+        auto value = std::to_string(random());
+        table.put(entity(id, value), edit);
+        expected[id] = value;
+      }
+    }
+    kept.emplace_back(table, expected);
+  }
+  for (const auto& [copy, was] : kept) {
+    CHECK(copy.size() == was.size());
+    CHECK(contents(copy) == was);
+  }
+  for (int i = 0; i < 3000; ++i) {
+    auto id = std::to_string(i);
+    const auto* found = table.find(id);
+    auto it = expected.find(id);
+    REQUIRE((found != nullptr) == (it != expected.end()));
+    if (found) CHECK(found->value() == it->second);
+  }
+}
+
+TEST_CASE("an empty table has nothing, and an entity knows what Redis has of it") {
+  Table table;
+  CHECK(!table.find("a"));
+  CHECK(!table.erase("a", 1));
+  CHECK(table.size() == 0);
+  CHECK(entity("a", "value")->stored() == "value");
+  auto merged = Entity::create("a", "merged", {1, 2}, "");
+  CHECK(merged->stored() == "");
+  CHECK(merged->value() == "merged");
+  CHECK(merged->id() == "a");
+  CHECK(merged->version() == Version{1, 2});
+}
+
+TEST_CASE("a snapshot that is held grows older, and one that was confirmed is as old as that") {
+  auto start = Clock::now();
+  Snapshot snapshot(std::vector<Table>(1), {1, 1}, start);
+  CHECK(snapshot.age(start + 3s) == 3s);
+  snapshot.confirm(start + 2s);
+  CHECK(snapshot.age(start + 3s) == 1s);
+}

@@ -1,0 +1,44 @@
+-- Appends a batch to the log, sets its values and tells everybody; all of it or nothing.
+-- KEYS  1 log  2 head  3… one key per change
+-- ARGV  1 epoch  2 most entries of the log  3 writer  4 number of the writer's batch
+--       5 the changes, packed  6 channel of the log  7 channel of older peers, or ''
+--       then for each change: where its value begins in 5, where it ends (a deletion: '', ''), and
+--       the notification for older peers
+-- Returns {id, stamp of the entry before}, or {id} when this batch or a later one of the writer was
+-- written before: then nothing is done. An epoch older than the log's is refused by XADD.
+local past = redis.call('HMGET', KEYS[2], 'tail', ARGV[3])
+if past[2] then
+  local number, id = string.match(past[2], '^(%d+) (%S+)$')
+  if tonumber(number) >= tonumber(ARGV[4]) then return {id} end
+end
+local before = past[1] and string.match(past[1], '%S+$') or '-'
+local stamp = ARGV[3] .. ':' .. ARGV[4]
+local id = redis.call('XADD', KEYS[1], 'MAXLEN', '~', ARGV[2], ARGV[1] .. '-*',
+                      'p', before, 's', stamp, 'b', ARGV[5])
+if not past[2] and redis.call('HLEN', KEYS[2]) > 1000 then
+  -- A writer is remembered for as long as its last batch is in the log.
+  local oldest = tonumber(string.match(redis.call('XRANGE', KEYS[1], '-', '+', 'COUNT', 1)[1][1], '%d+$'))
+  local epoch = string.match(id, '^%d+')
+  local writers = redis.call('HGETALL', KEYS[2])
+  for i = 1, #writers, 2 do
+    local of, sequence = string.match(writers[i + 1], '^%d+ (%d+)-(%d+)$')
+    if of and (of ~= epoch or tonumber(sequence) < oldest) then
+      redis.call('HDEL', KEYS[2], writers[i])
+    end
+  end
+end
+redis.call('HSET', KEYS[2], 'tail', id .. ' ' .. stamp, ARGV[3], ARGV[4] .. ' ' .. id)
+local at = 8
+for i = 3, #KEYS do
+  if ARGV[at] == '' then
+    redis.call('DEL', KEYS[i])
+  else
+    redis.call('SET', KEYS[i], string.sub(ARGV[5], ARGV[at], ARGV[at + 1]))
+  end
+  at = at + 3
+end
+redis.call('SPUBLISH', ARGV[6], id .. ' ' .. before .. ' ' .. stamp .. ' ' .. ARGV[5])
+if ARGV[7] ~= '' then
+  for i = 10, #ARGV, 3 do redis.call('PUBLISH', ARGV[7], ARGV[i]) end
+end
+return {id, before}
