@@ -649,6 +649,32 @@ TEST_CASE("doctor warns of programs that are not installed, and how to install t
   CHECK(finding(doctor, "redis-server").at("mend").as_string().starts_with("apt install"));
 }
 
+TEST_CASE("torture in a simulation tells what ran, what was checked and that all is well") {
+  Shell shell;
+  auto outcome = shell.run({"torture", "all", "--sim", "--schedules", "200", "--seed", "7"});
+  CAPTURE(outcome.out);
+  CHECK(outcome.exit == 0);
+  CHECK(outcome.out.contains("lease schedules 200, mirror schedules 200"));
+  CHECK(outcome.out.contains("from seed 7"));
+  CHECK(outcome.out.contains("I1  a resource accepts no token older"));
+  CHECK(outcome.out.contains("I10 mirrors apply every change once"));
+  CHECK(outcome.out.contains("every promise was kept"));
+  CHECK(!outcome.out.contains("\x1b"));
+  CHECK(!outcome.err.contains("\r"));  // no bar where there is no terminal
+}
+
+TEST_CASE("torture shows a bar on a terminal, and takes it away before the verdict") {
+  Shell shell;
+  auto outcome = shell.run_on_terminal("torture lease --sim --seconds 1 --seed 7");
+  CAPTURE(outcome.out);
+  CHECK(outcome.exit == 0);
+  CHECK(outcome.out.contains("\r\x1b[K["));
+  CHECK(outcome.out.contains("%  lease: "));
+  auto cleared = outcome.out.rfind("\r\x1b[K");
+  REQUIRE(cleared != outcome.out.npos);
+  CHECK(outcome.out.find("every promise was kept") > cleared);
+}
+
 TEST_CASE("torture on real servers says what it needs") {
   Shell shell;
   shell.write("empty/x", "");

@@ -7,7 +7,10 @@
 #include <sstream>
 #include <thread>
 
+#include "mirror/mirror_sim.h"
+#include "torture/lease_sim.h"
 #include "torture/lease_torture.h"
+#include "torture/mirror_torture.h"
 
 namespace warren::torture {
 
@@ -30,6 +33,23 @@ RoundOptions round_options(std::uint64_t seed, std::function<void()> tick) {
   return options;
 }
 
+Target lease_target() {
+  Target target{.name = "lease", .checked = {"I1", "I2", "I3", "I4", "I6", "I7"}};
+  target.run_round = [](auto seed, auto tick) { return torture_lease(round_options(seed, tick)); };
+  target.run_schedule = [](auto seed) { return simulate_leases(seed); };
+  return target;
+}
+
+Target mirror_target() {
+  Target target{.name = "mirror", .checked = {"I10", "I11", "I12"}};
+  target.run_round = [](auto seed, auto tick) { return torture_mirror(round_options(seed, tick)); };
+  target.run_schedule = [](auto seed) {
+    auto [events, violation] = mirror::simulate(seed);
+    return Schedule{events, std::move(violation)};
+  };
+  return target;
+}
+
 }  // namespace
 
 Result<std::vector<Target>> targets_for(const std::string& what, bool is_sim) {
@@ -37,12 +57,8 @@ Result<std::vector<Target>> targets_for(const std::string& what, bool is_sim) {
     return fail(Errc::invalid,
                 "redis-server is not installed; apt-get install redis-server, or use --sim");
   std::vector<Target> targets;
-  if (what != "mirror")
-    targets.push_back(
-        {"lease",
-         {},
-         [](auto seed, auto tick) { return torture_lease(round_options(seed, tick)); },
-         nullptr});
+  if (what != "mirror") targets.push_back(lease_target());
+  if (what != "lease") targets.push_back(mirror_target());
   return targets;
 }
 

@@ -21,8 +21,8 @@ struct Target {
   std::string name;
   std::vector<std::string> checked;  // invariants of its simulation
   // Calls `tick` now and then.
-  std::function<RoundReport(std::uint64_t seed, std::function<void()> tick)> run_round;
-  std::function<Schedule(std::uint64_t seed)> run_schedule;  // from any thread
+  std::function<RoundReport(std::uint64_t seed, std::function<void()> tick)> run_round = {};
+  std::function<Schedule(std::uint64_t seed)> run_schedule = {};  // from any thread
 };
 
 // "lease", "mirror" or "all". Errc::invalid: redis-server, which real rounds need, is not
