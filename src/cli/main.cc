@@ -7,8 +7,7 @@
 
 #include "base/log.h"
 #include "cli/cli.h"
-#include "torture/lease_torture.h"
-#include "torture/lease_worker.h"
+#include "torture/worker.h"
 
 namespace warren::cli {
 
@@ -48,6 +47,7 @@ Examples
   warren redis info --json
   warren config show
   warren doctor
+  warren torture lease --seconds 60
   source <(warren completion bash)
 
 Exit codes
@@ -171,14 +171,6 @@ std::optional<Exit> parse(CLI::App& root, int argc, char** argv, const Environme
   }
 }
 
-// `warren torture` runs this program again, as a worker that it can stop and kill.
-std::optional<int> run_as_worker(int argc, char** argv) {
-  std::vector<std::string> words(argv + std::min(argc, 1), argv + argc);
-  if (words.empty() || words[0] != torture::lease_worker_word) return std::nullopt;
-  auto worker = torture::lease_worker_from(std::span(words).subspan(1));
-  return worker ? torture::run(*worker) : static_cast<int>(Exit::usage);
-}
-
 Exit run(int argc, char** argv) {
   auto environment = process_environment();
   auto program = std::filesystem::path(argc > 0 ? argv[0] : "warren").filename().string();
@@ -206,7 +198,9 @@ Exit run(int argc, char** argv) {
 // NOLINTNEXTLINE(bugprone-exception-escape)
 int main(int argc, char** argv) {
   using namespace warren::cli;
-  if (auto done = run_as_worker(argc, argv)) return *done;
+  // `warren torture` runs this program again, as processes that it can stop and kill.
+  std::vector<std::string> words(argv + std::min(argc, 1), argv + argc);
+  if (auto done = warren::torture::run_as_worker(words)) return *done;
   auto exit = run(argc, argv);
   if (std::fflush(stdout) != 0 || std::ferror(stdout)) {
     fmt::print(stderr, "error: standard output cannot be written\n");

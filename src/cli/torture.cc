@@ -28,14 +28,18 @@ std::uint64_t random_seed() { return std::random_device()() % 1'000'000; }
 
 // What was done and seen, over all rounds.
 struct Tally {
+  void add_checked(const std::vector<std::string>& invariants) {
+    for (auto& invariant : invariants) checked.emplace(invariant.size(), invariant);
+  }
   std::map<std::string, std::size_t> runs, counts, faults;
-  std::set<std::string> checked;
+  // I2 stands before I12.
+  std::set<std::pair<std::size_t, std::string>> checked;
 
   void add(const torture::RoundReport& report) {
     ++runs[report.topology];
     for (auto& [name, count] : report.counts) counts[name] += count;
     for (auto& [name, count] : report.faults) faults[name] += count;
-    checked.insert(report.checked.begin(), report.checked.end());
+    add_checked(report.checked);
   }
 };
 
@@ -98,7 +102,7 @@ void print_verdict(const TortureOptions& options, const Tally& tally, Clock::dur
   line("operations", listed(tally.counts));
   line("faults", listed(tally.faults));
   const char* title = "checked";
-  for (auto& invariant : tally.checked) {
+  for (auto& [size, invariant] : tally.checked) {
     line(title, fmt::format("{:<4}{}", invariant, torture::meaning_of(invariant)));
     title = "";
   }
@@ -116,9 +120,10 @@ std::optional<Failure> run_rounds(const TortureOptions& options,
   auto end = began + options.length;
   for (auto seed = options.seed;; ++seed) {
     for (auto& target : targets) {
-      auto part = std::chrono::duration<double>(Clock::now() - began) / options.length;
-      progress.show(part, fmt::format("{} round with seed {}", target.name, seed));
-      auto report = target.run_round(seed);
+      auto report = target.run_round(seed, [&] {
+        auto part = std::chrono::duration<double>(Clock::now() - began) / options.length;
+        progress.show(part, fmt::format("{} round with seed {}", target.name, seed));
+      });
       tally.add(report);
       if (report.violation) return Failure{target.name, seed, *report.violation};
     }
@@ -136,7 +141,7 @@ std::optional<Failure> run_schedules(const TortureOptions& options,
     });
     tally.runs[fmt::format("{} schedules", target.name)] += result.schedules;
     tally.counts["events judged"] += result.events;
-    tally.checked.insert(target.checked.begin(), target.checked.end());
+    tally.add_checked(target.checked);
     if (result.violation) return Failure{target.name, result.seed, *result.violation};
   }
   return std::nullopt;

@@ -47,7 +47,8 @@ class LeaseJudge {
   // I1: a resource accepts no token lower than one that it had accepted, and one token from one
   // owner only.
   Verdict resources_are_fenced() const;
-  // I2: whoever asks for a lock after another grant was known gets a higher token; none twice.
+  // I2: whoever asks for a lock after another grant was known gets a higher token; none twice. In
+  // lossy times a primary that was replaced may go on in its own epoch, below its successor.
   Verdict tokens_grow() const;
   // I3: nobody believes to own a lock while another does.
   Verdict owners_exclude_each_other() const;

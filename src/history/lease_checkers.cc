@@ -190,7 +190,16 @@ Verdict LeaseJudge::in_order(std::initializer_list<Kind> kinds, const char* inva
       if (i > 0 && highest[i - 1]->token > event->token) highest[i] = highest[i - 1];
       auto before = std::ranges::upper_bound(group.first(i), event->since, {}, known);
       if (before == group.begin()) continue;
-      auto* other = highest[static_cast<std::size_t>(before - group.begin()) - 1];
+      auto known_before = group.first(static_cast<std::size_t>(before - group.begin()));
+      auto* other = highest[known_before.size() - 1];
+      if (!equal_is_ok && other->token.epoch > event->token.epoch && is_lossy(event->at)) {
+        // A primary that was replaced and does not know it goes on counting in its own epoch.
+        for (auto* each : known_before)
+          if (each->token.epoch == event->token.epoch &&
+              (other->token.epoch != event->token.epoch || each->token > other->token))
+            other = each;
+        if (other->token.epoch != event->token.epoch) continue;
+      }
       if (other->token > event->token || (!equal_is_ok && other->token == event->token))
         return violation(
             invariant,

@@ -115,11 +115,13 @@ Verdict MirrorJudge::contents_are_equal() const {
 }
 
 Verdict MirrorJudge::ages_are_true() const {
-  // Acknowledged and still true, with the highest of all up to each.
+  // Acknowledged and not taken back, with the highest of all up to each. What a fault may have lost
+  // is left out even if the log has its id: that may be another write, of the history that
+  // followed.
   auto writes = all_of(history_, Kind::acknowledged);
-  if (!log_.empty())
-    std::erase_if(writes,
-                  [&](auto* write) { return !(is_logged(write->id) || is_trimmed(write->id)); });
+  std::erase_if(writes, [&](auto* write) {
+    return may_be_lost(*write) || !(log_.empty() || is_logged(write->id) || is_trimmed(write->id));
+  });
   auto highest = writes;
   for (std::size_t i = 1; i < highest.size(); ++i)
     if (highest[i - 1]->id > highest[i]->id) highest[i] = highest[i - 1];
@@ -138,16 +140,21 @@ Verdict MirrorJudge::ages_are_true() const {
 
 Verdict MirrorJudge::reads_are_monotonic() const {
   const MirrorEvent *seen = nullptr, *written = nullptr, *process = nullptr;
+  const MirrorEvent* told = nullptr;  // that history was rewritten; reads go back once after that
   for (auto* event : by_process_) {
-    if (process && process->process != event->process) seen = written = nullptr;
+    if (process && process->process != event->process) seen = written = told = nullptr;
     process = event;
     if (event->kind == Kind::history_rewritten) {
-      if (seen && seen->id >= event->id) seen = nullptr;
+      told = event;
       if (written && written->id >= event->id) written = nullptr;
     }
     if (event->kind == Kind::acknowledged && (!written || event->id > written->id)) written = event;
     if (event->kind != Kind::read && event->kind != Kind::session_read) continue;
-    if (seen && event->id < seen->id) return violation("I11", "a read went back", {seen, event});
+    if (seen && event->id < seen->id) {
+      if (!told || seen->id < told->id)
+        return violation("I11", "a read went back", {told, seen, event});
+      told = nullptr;
+    }
     seen = event;
     if (event->kind == Kind::session_read && written && event->id < written->id)
       return violation("I11", "a reader does not see its own write", {written, event});

@@ -279,6 +279,9 @@ TEST_CASE("I10: what a failover took back makes nobody old") {
   history.read(at(30ms), 1, {1, 4}, 0ms);
   history.logged(at(40ms), {1, 4});
   CHECK(!MirrorJudge(history, {}).ages_are_true());
+  history.logged(at(40ms), {1, 5});  // by somebody else, later
+  CHECK(MirrorJudge(history, {}).ages_are_true());
+  CHECK(!MirrorJudge(history, {.lost_before = 1ms}).ages_are_true());
 }
 
 TEST_CASE("I11: reads that go back are found, unless the reader was told") {
@@ -290,6 +293,7 @@ TEST_CASE("I11: reads that go back are found, unless the reader was told") {
   history.read(at(2ms), 1, {1, 4}, 0ms);
   CHECK(broken(history) == "I11");
   told.history_rewritten(at(2ms), 1, {1, 5});
+  told.read(at(2ms), 1, {1, 5}, 0ms);  // until it has loaded what is true
   told.read(at(2ms), 1, {1, 4}, 0ms);
   CHECK(broken(told) == "");
   told.read(at(3ms), 1, {1, 3}, 0ms);

@@ -5,11 +5,13 @@
 -- ARGV  1 acquire, renew or release  2 attempt  3 value  4 ttl_ms, or 0: as long as the session
 --       5 session, or -  6 epoch of the topology, as the caller knows it  7 retention_ms of the fence
 --       8 channel for the grant, or - for who does not wait  9 value before this one
+--       10 session before this one, or -
 -- Returns {1, epoch, counter, now_us} to the holder. To others: {0, ms until the lease ends unless
 -- it is renewed or -1, how many are before us in the queue, now_us, value of the holder}.
 local lease, fence, queue = KEYS[1], KEYS[2], KEYS[3]
 local what, attempt, value, ttl, session = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
-local topology, retention, channel, before = tonumber(ARGV[6]), ARGV[7], ARGV[8], ARGV[9]
+local topology, retention, channel = tonumber(ARGV[6]), ARGV[7], ARGV[8]
+local before, old = ARGV[9], ARGV[10]
 
 local time = redis.call('TIME')
 local now = tonumber(time[1]) * 1000000 + tonumber(time[2])
@@ -51,6 +53,7 @@ local function hand_over()
     local entry = redis.call('LPOP', queue)
     if not entry then return false end
     local a, s, news, t, v = string.match(entry, '^(%S+) (%S+) (%S+) (%d+) (.*)$')
+    if a == attempt then s = session end  -- the entry may be of the one before
     if redis.call('EXISTS', s) == 1 then
       grant(a, t == '0' and s or '-', t, v)
       if a ~= attempt then
@@ -61,11 +64,16 @@ local function hand_over()
   end
 end
 
-local entry = attempt .. ' ' .. session .. ' ' .. channel .. ' ' .. ttl .. ' ' .. value
+local function entry_of(s)
+  return attempt .. ' ' .. s .. ' ' .. channel .. ' ' .. ttl .. ' ' .. value
+end
 local is_mine = shown and owner == attempt and (shown == value or shown == before)
 
 if what == 'release' then
-  if channel ~= '-' then redis.call('LREM', queue, 0, entry) end
+  if channel ~= '-' then
+    redis.call('LREM', queue, 0, entry_of(session))
+    if old ~= '-' then redis.call('LREM', queue, 0, entry_of(old)) end
+  end
   if is_mine and not hand_over() then redis.call('DEL', lease) end
   return is_mine and {1, epoch, counter, now} or {0, 0, 0, now, ''}
 end
@@ -90,7 +98,12 @@ if granted then return {1, epoch, counter, now} end
 
 local place = 0
 if channel ~= '-' then
+  local entry = entry_of(session)
   place = redis.call('LPOS', queue, entry)
+  if not place and old ~= '-' then
+    place = redis.call('LPOS', queue, entry_of(old))
+    if place then redis.call('LSET', queue, place, entry) end
+  end
   if not place then
     place = redis.call('RPUSH', queue, entry) - 1
     redis.call('PEXPIRE', queue, retention)

@@ -88,9 +88,8 @@ Clock::duration LeaseMachine::ttl(const Record& record) const {
 }
 
 Clock::time_point LeaseMachine::deadline(const Record& record) const {
-  if (record.terms.ttl) return record.confirmed + trusted(*record.terms.ttl);
-  if (!record.session->exists) return {};
-  return record.session->confirmed + trusted(terms_.ttl);
+  if (is_kept_by_session(record)) return record.session->confirmed + trusted(terms_.ttl);
+  return record.confirmed + trusted(ttl(record));
 }
 
 std::string LeaseMachine::session_key(const Session& session) const {
@@ -127,6 +126,7 @@ Result<LeaseId> LeaseMachine::begin(LeaseTerms terms, bool waits, Clock::time_po
   record.fence = std::move(fence);
   record.queue = beside(terms.key, ":queue");
   record.shown = record.offered = terms.value;
+  record.queued_under = "-";
   auto tag = terms_.is_cluster ? tag_of(terms.key) : std::string();
   record.terms = std::move(terms);
   record.waits = waits;
@@ -170,7 +170,8 @@ void LeaseMachine::ask(LeaseId id, Record& record, Clock::time_point now) {
                   std::to_string(epoch_),
                   retention_ms,
                   record.waits ? channel(session) : "-",
-                  record.shown};
+                  record.shown,
+                  record.queued_under};
   if (record.is_left && flaws_.blind_release) {
     request.keys.clear();
     request.args = {"DEL", record.terms.key};
@@ -181,9 +182,16 @@ void LeaseMachine::ask(LeaseId id, Record& record, Clock::time_point now) {
   request.is_renewal = is_renewal;
   request.replicated = record.terms.replicated && !is_renewal && !record.is_left;
   record.is_known = true;
+  record.asks_again = false;
   Flight flight{id, &session, session.generation, now, is_renewal, record.is_left};
   record.request = last_request_ + 1;
   send(std::move(request), flight);
+}
+
+void LeaseMachine::ask_soon(LeaseId id, Record& record, Clock::time_point now) {
+  record.asks_again = record.request != 0;
+  record.next = now;
+  update(id, record, now);
 }
 
 void LeaseMachine::renew(Session& session, Clock::time_point now) {
@@ -218,10 +226,13 @@ void LeaseMachine::on_reply(std::uint64_t request, Result<redis::Reply> reply,
   ensure(found != flights_.end(), "an answer belongs to a request");
   auto flight = found->second;
   flights_.erase(found);
+  if (!flight.session) return;
   if (flight.lease == 0) return on_session_reply(*flight.session, flight, reply, now);
   auto& record = at(flight.lease);
+  auto& session = *record.session;
   record.request = 0;
   on_lease_reply(flight.lease, record, flight, reply, has_all_replicas, now);
+  if (!session.replaced.empty()) delete_replaced(session, now);
 }
 
 void LeaseMachine::on_session_reply(Session& session, const Flight& flight,
@@ -248,6 +259,7 @@ void LeaseMachine::on_session_reply(Session& session, const Flight& flight,
     session.confirmed = sent;
     // A third of the ttl: two renewals in a row may be lost before the session is.
     session.next = std::max(now, session.confirmed + terms_.ttl / 3);
+    delete_replaced(session, now);
     if (is_new || was_late) {
       for_each_of(session, [&](LeaseId id, Record& record) {
         if (record.state == LeaseState::asking) record.next = now;
@@ -284,10 +296,12 @@ void LeaseMachine::on_lease_reply(LeaseId id, Record& record, const Flight& flig
       return end(id, record, Errc::unavailable,
                  fmt::format("lease {}: granted, but not all replicas have it", record.terms.key));
     FencingToken token{std::uint64_t(number(*reply, 1)), std::uint64_t(number(*reply, 2))};
-    if (!record.terms.ttl && flight.generation != record.session->generation)
-      record.next = now;  // kept by a session that is lost
-    else
+    if (!record.terms.ttl && flight.generation != record.session->generation) {
+      record.next = now;  // kept by a session that is replaced
+    } else {
+      record.generation = flight.generation;
       return on_granted(id, record, token, flaws_.deadline_from_reply ? now : flight.sent, now);
+    }
   } else if (was_held && !flight.is_renewal) {
     record.next = now;  // asked before it was granted
   } else if (was_held) {
@@ -302,15 +316,16 @@ void LeaseMachine::on_lease_reply(LeaseId id, Record& record, const Flight& flig
                fmt::format("lease {} is held by {}", record.terms.key,
                            reply->items.size() > 4 ? reply->items[4].text : "somebody"));
   } else if (flight.generation != record.session->generation) {
-    record.next = now;  // in line for a session that is lost
+    record.next = now;  // in line for a session that is replaced
   } else {
+    record.queued_under = session_key(*record.session);
     record.asked = flight.sent;
     record.server_us = number(*reply, 3);
     // When the holder crashes nobody tells us, and Redis' own news of it come seconds late. The
     // first in line looks right after the end; the others in turn, should the first be gone too.
     auto rest = number(*reply, 1) < 0 ? 1s : std::chrono::milliseconds(number(*reply, 1));
     auto turn = std::min<std::int64_t>(number(*reply, 2), 50) * 5ms;
-    record.next = now + rest + 2ms + turn;
+    record.next = record.asks_again ? now : now + rest + 2ms + turn;
     set(id, record, LeaseState::waiting);
   }
   update(id, record, now);
@@ -365,15 +380,16 @@ void LeaseMachine::on_grant(const std::string& message, Clock::time_point now) {
   auto& [id, record] = *found;
   FencingToken token{number_of(words[1]), number_of(words[2])};
   if (is_held(record)) return;
-  if (record.state != LeaseState::waiting || record.server_us == 0 || token < record.token) {
-    record.next = now;  // the lease itself tells
-    return update(id, record, now);
-  }
+  bool is_of_this_session = record.queued_under == session_key(*record.session);
+  if (record.state != LeaseState::waiting || record.server_us == 0 || token < record.token ||
+      !is_of_this_session)
+    return ask_soon(id, record, now);  // the lease itself tells
   // How long ago that was, nobody can say: the message may have been on its way for long. But it
   // was so much later than our question, by the server's clock.
   auto later = std::chrono::microseconds(
       std::max<std::int64_t>(std::int64_t(number_of(words[3])) - record.server_us, 0));
   auto since = std::min<Clock::time_point>(now, record.asked + later - later / 100);
+  record.generation = record.session->generation;
   on_granted(id, record, token, flaws_.deadline_from_reply ? now : since, now);
   // Asked for at once, a renewal makes up for what that estimate took off.
   if (record.state == LeaseState::held && record.terms.ttl) {
@@ -386,25 +402,28 @@ void LeaseMachine::on_gap(Clock::time_point now) {
   if (flaws_.ignores_gap) return;
   for (auto next = leases_.begin(); next != leases_.end();) {
     auto& [id, record] = *next++;
-    if (record.state != LeaseState::waiting) continue;
-    record.next = now;
-    update(id, record, now);
+    bool is_open = record.state == LeaseState::asking || record.state == LeaseState::waiting;
+    if (is_open && record.waits) ask_soon(id, record, now);
   }
 }
 
 void LeaseMachine::on_connected(std::uint64_t epoch, Clock::time_point now) {
   epoch_ = std::max(epoch_, epoch);
   for (auto& [tag, session] : sessions_) {
-    if (session.next == Clock::time_point{}) continue;
-    session.next = now;
-    update(session, now);
+    if (session.exists)
+      replace(session, now);
+    else if (session.next != Clock::time_point{})
+      session.next = now;
+    if (session.next != Clock::time_point{}) update(session, now);
   }
   for (auto next = leases_.begin(); next != leases_.end();) {
     auto& [id, record] = *next++;
     record.server_us = 0;  // of another server, perhaps
     if (is_held(record)) record.is_doubted = true;
-    if (is_held(record) || record.state == LeaseState::waiting) record.next = now;
-    update(id, record, now);
+    if (record.state == LeaseState::ended)
+      update(id, record, now);
+    else
+      ask_soon(id, record, now);
   }
 }
 
@@ -461,16 +480,18 @@ void LeaseMachine::update(LeaseId id, Record& record, Clock::time_point now) {
   if (record.is_left && !record.request && (!record.is_known || now >= record.patience))
     return erase(id);
 
-  bool can_ask = !record.request && !(is_open && needs_session(record) && !record.session->exists);
+  // A lease moves to a session only when the server has that.
+  bool lacks_session = needs_session(record) && !record.session->exists && !record.is_left;
+  bool can_ask = !record.request && !(lacks_session && (is_open || !record.terms.ttl));
   if (can_ask && now >= record.next) {
     ask(id, record, now);
     can_ask = false;
   }
   auto timer = can_ask ? record.next : never;
-  if (!is_held(record)) timer = std::min(timer, record.patience);
+  if (is_open || (record.is_left && !record.request)) timer = std::min(timer, record.patience);
   if (is_held(record)) {
     set_held(id, record, now);
-    if (record.terms.ttl) timer = std::min(timer, deadline(record));
+    if (!is_kept_by_session(record)) timer = std::min(timer, deadline(record));
     if (record.terms.ttl && record.state == LeaseState::held)
       timer = std::min(timer, overdue(record));
   }
@@ -487,14 +508,40 @@ void LeaseMachine::update(Session& session, Clock::time_point now) {
   if (!session.request && now >= session.next) renew(session, now);
 }
 
-void LeaseMachine::lose(Session& session, Clock::time_point now) {
+void LeaseMachine::replace(Session& session, Clock::time_point now) {
+  for_each_of(session, [&](LeaseId, Record& record) {
+    if (is_kept_by_session(record)) record.confirmed = session.confirmed;
+  });
+  session.replaced = session_key(session);
   ++session.generation;
   session.exists = session.is_late = false;
   session.request = 0;
   session.next = now;
+}
+
+// With the old session ends whatever is granted to it that we do not know of: a lease whose release
+// was lost with a primary, for one. If this is not done, the session ends by itself.
+void LeaseMachine::delete_replaced(Session& session, Clock::time_point now) {
+  if (session.replaced.empty() || !session.exists) return;
+  bool is_needed = false;
+  for_each_of(session, [&](LeaseId, Record& record) {
+    bool has_moved = record.generation == session.generation;
+    if (is_held(record) && !record.terms.ttl && !has_moved) is_needed = true;
+    if (record.state == LeaseState::asking && record.waits) is_needed = true;
+  });
+  if (is_needed) return;
+  Request request;
+  request.args = {"DEL", std::exchange(session.replaced, {})};
+  request.deadline = now + terms_.ttl;
+  send(std::move(request), {0, nullptr, 0, now, false, false});
+}
+
+void LeaseMachine::lose(Session& session, Clock::time_point now) {
+  auto lost = session.generation;
+  replace(session, now);
   for_each_of(session, [&](LeaseId id, Record& record) {
     record.server_us = 0;
-    if (is_held(record) && !record.terms.ttl) {
+    if (is_held(record) && !record.terms.ttl && record.generation == lost) {
       end(id, record, Errc::lease_lost,
           fmt::format("lease {}: the session could not be renewed in time", record.terms.key));
     } else if (record.state == LeaseState::waiting) {

@@ -80,7 +80,9 @@ class LeaseMachine {
   void on_grant(const std::string& message, Clock::time_point now);
   // Grants may have been missed.
   void on_gap(Clock::time_point now);
-  // There is a new connection, or another primary: what was granted there may be gone.
+  // There is a new connection, or another primary. What was granted there may be gone, and what was
+  // given back may be granted again: so the session takes a new name, and only what we still want
+  // moves with it.
   void on_connected(std::uint64_t epoch, Clock::time_point now);
   void on_time(Clock::time_point now);
   // A resource refused the token of this lease.
@@ -122,6 +124,7 @@ class LeaseMachine {
   struct Session {
     std::string tag;
     std::uint64_t generation = 1;  // a session that was lost never comes back under its name
+    std::string replaced;          // the key of the one before, to be deleted when nothing needs it
     bool exists = false;           // the server said so
     bool is_late = false;          // a renewal is overdue
     std::uint64_t request = 0;     // under way
@@ -134,6 +137,8 @@ class LeaseMachine {
     std::string shown, offered;
     std::string fence, queue;
     Session* session = nullptr;
+    std::uint64_t generation = 0;  // of the session that keeps it, as the server has it
+    std::string queued_under;      // the session with which it was last seen in line, or -
     bool waits = false;
     Clock::time_point patience{};  // until when to ask
     LeaseState state = LeaseState::asking;
@@ -143,6 +148,7 @@ class LeaseMachine {
     Clock::time_point next{};       // when to ask, renew or release
     Clock::time_point timer{};      // as it stands in timers_
     std::uint64_t request = 0;      // under way
+    bool asks_again = false;        // what is under way may be answered with what is no longer so
     bool is_doubted = false;        // asked about anew, since the server may have lost it
     bool is_left = false;           // the caller is gone
     bool is_known = false;          // the server may have something of it
@@ -153,7 +159,7 @@ class LeaseMachine {
   };
   struct Flight {
     LeaseId lease = 0;           // 0: of the session
-    Session* session = nullptr;  // the one that it was sent under
+    Session* session = nullptr;  // the one that it was sent under; null: nobody needs the answer
     std::uint64_t generation = 0;
     Clock::time_point sent{};
     bool is_renewal = false;
@@ -164,6 +170,10 @@ class LeaseMachine {
   const Record& at(LeaseId id) const { return leases_.at(id); }
   static bool is_held(const Record& record) {
     return record.state == LeaseState::held || record.state == LeaseState::uncertain;
+  }
+  bool is_kept_by_session(const Record& record) const {
+    return !record.terms.ttl && record.session->exists &&
+           record.generation == record.session->generation;
   }
   // When a renewal should have come at the latest.
   Clock::time_point overdue(const Record& record) const {
@@ -177,6 +187,7 @@ class LeaseMachine {
   std::string attempt(LeaseId id) const;
 
   void ask(LeaseId id, Record& record, Clock::time_point now);
+  void ask_soon(LeaseId id, Record& record, Clock::time_point now);
   void renew(Session& session, Clock::time_point now);
   void send(Request request, Flight flight);
   void on_session_reply(Session& session, const Flight& flight, const Result<redis::Reply>& reply,
@@ -189,6 +200,8 @@ class LeaseMachine {
   void update(LeaseId id, Record& record, Clock::time_point now);
   void update(Session& session, Clock::time_point now);
   void lose(Session& session, Clock::time_point now);
+  void replace(Session& session, Clock::time_point now);
+  void delete_replaced(Session& session, Clock::time_point now);
   void end(LeaseId id, Record& record, Errc code, std::string why);
   void set(LeaseId id, Record& record, LeaseState state);
   void set_held(LeaseId id, Record& record, Clock::time_point now);

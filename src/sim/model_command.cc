@@ -219,7 +219,7 @@ std::uint64_t scan_position(std::string_view name) {
 
 std::uint64_t take_portion(std::vector<ScanItem>& items, const Scan& scan) {
   std::erase_if(items, [&](const auto& item) { return item.position <= scan.cursor; });
-  std::ranges::stable_sort(items, {}, &ScanItem::position);
+  std::ranges::sort(items, {}, &ScanItem::position);
   auto end = items.begin() + std::min<std::ptrdiff_t>(scan.count, std::ssize(items));
   while (end != items.end() && end->position == std::prev(end)->position) ++end;
   std::uint64_t cursor = end == items.end() ? 0 : std::prev(end)->position;

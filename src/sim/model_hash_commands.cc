@@ -119,10 +119,13 @@ Reply hscan(Execution& x, Args args) {
   if (!found.value) return list_of({text("0"), list_of({})});
   if (auto refused = parse_scan_options(args.subspan(3), scan)) return *std::move(refused);
   bool in_one_go = is_small(*found.value);
-  if (in_one_go) scan.cursor = 0;
+  if (in_one_go) {
+    scan.cursor = 0;
+    scan.count = std::ssize(found.value->fields);
+  }
   std::vector<ScanItem> items;
   for (const auto& [field, value] : found.value->fields)
-    items.push_back({in_one_go ? 1 : scan_position(field), field, value});
+    items.push_back({in_one_go ? items.size() + 1 : scan_position(field), field, value});
   auto cursor = take_portion(items, scan);
   std::vector<Reply> fields;
   for (const auto& item : items) {

@@ -6,7 +6,6 @@
 #include <boost/unordered/unordered_flat_map.hpp>
 #include <compare>
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <limits>
 #include <string>
@@ -24,7 +23,7 @@ struct Message {
 };
 
 struct List {
-  std::deque<std::string> items;
+  std::vector<std::string> items;
   bool empty() const { return items.empty(); }
 };
 
@@ -56,7 +55,7 @@ struct Stream {
     std::uint64_t node;  // entries are stored by the hundred, and `~` trims whole nodes
     std::vector<std::string> fields;
   };
-  std::deque<Entry> entries;
+  std::vector<Entry> entries;
   StreamId last_id, max_deleted_id;
   std::uint64_t entries_added = 0;
   std::uint64_t node = 0, node_size = 0;  // of the last node, with those that were deleted since

@@ -13,7 +13,7 @@ Reply push(Execution& x, Args args) {
   if (made.wrong_type) return wrong_type();
   for (auto item : args.subspan(2)) {
     if constexpr (at_front)
-      made.value->items.emplace_front(item);
+      made.value->items.emplace(made.value->items.begin(), item);
     else
       made.value->items.emplace_back(item);
   }
@@ -38,7 +38,7 @@ Reply pop(Execution& x, Args args) {
   for (auto left = std::min(count.value_or(1), size_of(*found.value)); left > 0; --left) {
     taken.push_back(text(at_front ? items.front() : items.back()));
     if constexpr (at_front)
-      items.pop_front();
+      items.erase(items.begin());
     else
       items.pop_back();
   }

@@ -394,7 +394,7 @@ Lua::Lua() : lua_(lua_newstate(allocate, &pool_)) {
 
 // To the table on top of the stack.
 void Lua::add(const char* name, lua_CFunction function) {
-  lua_pushlightuserdata(lua_, &execution_);
+  lua_pushlightuserdata(lua_, static_cast<void*>(&execution_));
   lua_pushcclosure(lua_, function, 1);
   lua_setfield(lua_, -2, name);
 }

@@ -42,7 +42,7 @@ Reply entry_reply(const Stream::Entry& entry) {
 }
 
 // The first entry with this id or a larger one.
-std::deque<Stream::Entry>::iterator from(Stream& stream, StreamId id) {
+std::vector<Stream::Entry>::iterator from(Stream& stream, StreamId id) {
   return std::ranges::lower_bound(stream.entries, id, {}, &Stream::Entry::id);
 }
 

@@ -330,6 +330,29 @@ TEST_CASE(
   CHECK(scene.look(0, {"GET", "k"}) == "(nil)");
 }
 
+TEST_CASE("who has not heard of a failover finds out when the old primary becomes a replica") {
+  Scene scene(1, {.replicas = 1, .weather = {.news_most = hour}});
+  auto& alice = scene.process();
+  scene.servers.failover(1, 5s);
+  CHECK(scene.ask(alice, {"SET", "k", "v"}) == "OK");
+  CHECK(alice.epoch() == 1);
+  scene.run_for(5s);
+  CHECK(alice.epoch() == 2);
+  CHECK(scene.ask(alice, {"GET", "k"}) == "(nil)");
+}
+
+TEST_CASE("what was on its way to a server that restarted does not run there") {
+  CHECK(how_often([](std::uint64_t seed) {
+          Scene scene(seed);
+          auto& alice = scene.process();
+          auto answer = scene.call(alice, {"SET", "k", "v"});
+          scene.servers.restart(0, 0s, true);
+          scene.run_for(1s);
+          CHECK(*answer == "unknown_outcome");
+          return scene.look(0, {"EXISTS", "k"}) == "(integer) 1";
+        }) == 0);
+}
+
 TEST_CASE("a restart keeps the data or loses it, and then the replicas lose it too") {
   for (bool keeps_data : {true, false}) {
     Scene scene(1, {.replicas = 1});
@@ -531,7 +554,7 @@ struct Storm : Scene {
         process->call({"EVAL", "return redis.call('INCR', KEYS[1])", "1", "n"}, deadline, done,
                       options);
         break;
-      case 3:
+      default:
         process->durable({"INCR", "durable"}, 2, deadline, [this, i](const auto& result) {
           note(i, result ? fmt::format("on {}", result->replicas) : "not durable");
         });
@@ -564,6 +587,64 @@ TEST_CASE("a seed repeats a storm to the nanosecond") {
     traces.insert(first.trace);
   }
   CHECK(traces.size() == 3);
+}
+
+TEST_CASE("faults come as often as the weather says, and only those that it has") {
+  struct Seen {
+    int connections = 0, slow_answers = 0, late_timers = 0, clock_steps = 0;
+    std::uint64_t failovers = 0;
+  };
+  auto hundred_seconds = [](Weather weather) {
+    weather.slow = 0;
+    Scene scene(5, {.replicas = 2, .weather = weather});
+    auto& alice = scene.process();
+    Seen seen;
+    alice.on_connected = [&] { ++seen.connections; };
+    scene.servers.begin_faults();
+    std::int64_t ahead = 0;
+    for (int i = 0; i < 2000; ++i) {
+      auto begin = scene.world.now();
+      alice.call({"PING"}, begin + 10s,
+                 [&, begin](const auto&) { seen.slow_answers += scene.world.now() - begin > 1ms; });
+      alice.after(1ms, [&, begin] { seen.late_timers += scene.world.now() - begin > 1ms; });
+      scene.run_for(50ms);
+      auto now_ahead = scene.servers.wall_us(1) - (scene.world.now() - Clock::time_point{}) / 1us;
+      if (i > 0) seen.clock_steps += now_ahead != ahead;
+      ahead = now_ahead;
+    }
+    seen.failovers = scene.servers.epoch() - 1;
+    return seen;
+  };
+  auto calm = hundred_seconds({});
+  CHECK(calm.connections + calm.slow_answers + calm.late_timers + calm.clock_steps == 0);
+  CHECK(calm.failovers == 0);
+  auto breaks = hundred_seconds({.breaks = 4});  // a quarter of them hits the socket for data
+  CHECK(breaks.connections == doctest::Approx(100).epsilon(0.3));
+  CHECK(breaks.late_timers + breaks.clock_steps == 0);
+  auto pauses = hundred_seconds({.pauses = 0.5, .pause_most = 100ms});
+  CHECK(pauses.late_timers == doctest::Approx(50).epsilon(0.5));
+  CHECK(pauses.connections == 0);
+  auto failovers = hundred_seconds({.failovers = 0.6});  // a third of them finds no replica
+  CHECK(failovers.failovers == doctest::Approx(30).epsilon(0.5));
+  CHECK(failovers.late_timers == 0);
+  auto restarts = hundred_seconds({.restarts = 1, .down_most = 100ms});
+  CHECK(restarts.connections == doctest::Approx(33).epsilon(0.5));
+  CHECK(restarts.failovers == 0);
+  auto stops = hundred_seconds({.stops = 1, .stop_most = 100ms});
+  CHECK(stops.slow_answers > 20);
+  CHECK(stops.connections == 0);
+  auto steps = hundred_seconds({.clock_steps = 1});
+  CHECK(steps.clock_steps == doctest::Approx(33).epsilon(0.5));
+  CHECK(steps.slow_answers == 0);
+}
+
+TEST_CASE("the clocks of servers differ from the start when the weather says so") {
+  Scene scene(1, {.replicas = 1, .weather = {.skew_most = 1s}});
+  auto skew = std::abs(scene.servers.wall_us(0) - scene.servers.wall_us(1));
+  CHECK(skew > 0);
+  CHECK(skew < 2'000'000);
+  Scene calm(1, {.replicas = 1});
+  CHECK(calm.servers.wall_us(0) == calm.servers.wall_us(1));
 }
 
 TEST_CASE("when faults end everything mends by itself") {

@@ -87,8 +87,13 @@ class Faults {
   }
   Fault clock_step(RedisServer& server, Random& random) const {
     static const std::vector<std::chrono::seconds> steps{1s, -1s, 30s, -30s, 3600s, -3600s};
-    clocks.step(server, random.one_of(steps));
-    return {"clock stepped", some_time(random), [&] { clocks.step(server, 0s); }, true};
+    auto step = random.one_of(steps);
+    clocks.step(server, step);
+    return {.name = "clock stepped",
+            .length = some_time(random),
+            .end = [&] { clocks.step(server, 0s); },
+            .is_lossy = true,
+            .aftermath = std::chrono::abs(step)};
   }
 
   Clocks clocks;
@@ -183,7 +188,8 @@ class SingleArena : public Arena {
 class SentinelArena : public Arena {
  public:
   explicit SentinelArena(const ArenaOptions& options)
-      : faults_(options),
+      : ttl_(options.ttl),
+        faults_(options),
         trio_({.down_after = 500ms,
                .failover_timeout = 2000ms,
                // A primary that nobody follows any more should not take writes.
@@ -205,7 +211,11 @@ class SentinelArena : public Arena {
     auto& primary = trio_.primary();
     auto& replica = *random.one_of(trio_.replicas());
     auto& sentinel = *random.one_of(trio_.sentinels());
-    switch (random.below(faults_.clocks.can_step() ? 9 : 8)) {
+    switch (random.below(faults_.clocks.can_step() ? 11 : 10)) {
+      case 8:
+        return sentinels_killed();
+      case 9:
+        return failover_with_loss(primary);
       case 0:
         primary.kill();
         return {"primary killed", 2500ms, [&] { primary.restart(); }, true};
@@ -237,6 +247,23 @@ class SentinelArena : public Arena {
   std::vector<RedisServer*> servers() override { return trio_.servers(); }
 
  private:
+  // Too few are left to agree on anything.
+  Fault sentinels_killed() {
+    for (auto i : {0U, 1U}) trio_.sentinel(i).kill();
+    return {"most sentinels killed", ttl_, [&] {
+              for (auto i : {0U, 1U}) trio_.sentinel(i).restart();
+            }};
+  }
+  // The replicas follow nobody for a while, then one of them has to take over.
+  Fault failover_with_loss(RedisServer& primary) {
+    primary.cli({"CONFIG", "SET", "min-replicas-to-write", "0"});  // until it starts again
+    for (auto* replica : trio_.replicas()) replica->cli({"REPLICAOF", "127.0.0.1", "1"});
+    std::this_thread::sleep_for(300ms);
+    primary.kill();
+    return {"failover that lost writes", 2500ms, [&] { primary.restart(); }, true};
+  }
+
+  Clock::duration ttl_;
   Faults faults_;
   SentinelTrio trio_;
 };

@@ -36,6 +36,8 @@ struct Fault {
   bool is_lossy = false;
   // What the servers had was lost altogether: also the writes that a token protects.
   bool forgets = false;
+  // What was written with an end may live so much longer: the clock was set back.
+  Clock::duration aftermath{};
 };
 
 class Arena {

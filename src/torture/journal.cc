@@ -13,6 +13,8 @@ namespace {
 
 using history::LeaseEvent;
 using history::LeaseHistory;
+using history::MirrorEvent;
+using history::MirrorHistory;
 using Kind = LeaseEvent::Kind;
 
 std::string line_of(const LeaseEvent& event) {
@@ -20,6 +22,13 @@ std::string line_of(const LeaseEvent& event) {
   return fmt::format("{} {} {} {} {} {} {} {} {} .\n", static_cast<int>(event.kind), ns(event.at),
                      ns(event.since), ns(event.deadline), event.token.epoch, event.token.counter,
                      event.attempt, event.lock, event.process);
+}
+
+std::string line_of(const MirrorEvent& event) {
+  return fmt::format("{} {} {} {} {} {} {} {} .\n", static_cast<int>(event.kind),
+                     event.at.time_since_epoch().count(), event.age.count(), event.id.epoch,
+                     event.id.counter, event.digest, event.process,
+                     static_cast<int>(event.durability));
 }
 
 // False: the line is not whole.
@@ -35,6 +44,37 @@ bool parse(const std::string& line, LeaseEvent& event) {
   event.since = Clock::time_point(Clock::duration(since));
   event.deadline = Clock::time_point(Clock::duration(deadline));
   return in && end == ".";
+}
+
+bool parse(const std::string& line, MirrorEvent& event) {
+  std::istringstream in(line);
+  int kind = 0, durability = 0;
+  Clock::rep at = 0, age = 0;
+  std::string end;
+  in >> kind >> at >> age >> event.id.epoch >> event.id.counter >> event.digest >> event.process >>
+      durability >> end;
+  event.kind = static_cast<MirrorEvent::Kind>(kind);
+  event.durability = static_cast<history::Durability>(durability);
+  event.at = Clock::time_point(Clock::duration(at));
+  event.age = Clock::duration(age);
+  return in && end == ".";
+}
+
+// Calls `each` with every event, until it or a line that is none says no.
+template <class Event, class Each>
+Result<> read_events(const std::filesystem::path& file, Each each) {
+  std::ifstream in(file);
+  std::string line;
+  while (std::getline(in, line)) {
+    Event event;
+    if (parse(line, event)) {
+      auto taken = each(event);
+      if (!taken) return taken;
+    } else if (in.peek() != EOF) {  // else it was killed while it wrote
+      return fail(Errc::invalid, "{} has a line that is no event: {}", file.string(), line);
+    }
+  }
+  return ok;
 }
 
 void replay(const LeaseEvent& e, LeaseHistory& into) {
@@ -70,6 +110,31 @@ void replay(const LeaseEvent& e, LeaseHistory& into) {
   }
 }
 
+void replay(const MirrorEvent& e, MirrorHistory& into) {
+  switch (e.kind) {
+    case MirrorEvent::Kind::acknowledged:
+      return into.acknowledged(e.at, e.process, e.id, e.durability);
+    case MirrorEvent::Kind::applied:
+      return into.applied(e.at, e.process, e.id);
+    case MirrorEvent::Kind::resynced:
+      return into.resynced(e.at, e.process, e.id);
+    case MirrorEvent::Kind::read:
+      return into.read(e.at, e.process, e.id, e.age);
+    case MirrorEvent::Kind::session_read:
+      return into.session_read(e.at, e.process, e.id, e.age);
+    case MirrorEvent::Kind::history_rewritten:
+      return into.history_rewritten(e.at, e.process, e.id);
+    case MirrorEvent::Kind::logged:
+      return into.logged(e.at, e.id);
+    case MirrorEvent::Kind::contents:
+      return into.contents(e.at, e.process, e.digest);
+    case MirrorEvent::Kind::server_contents:
+      return into.server_contents(e.at, e.digest);
+    case MirrorEvent::Kind::data_lost:
+      return into.data_lost(e.at);
+  }
+}
+
 }  // namespace
 
 Journal::Journal(const std::filesystem::path& file)
@@ -81,26 +146,36 @@ Journal::~Journal() { close(file_); }
 
 void Journal::write() {
   std::string lines;
-  for (; written_ < lease_.events().size(); ++written_) lines += line_of(lease_.events()[written_]);
+  for (; lease_written_ < lease_.events().size(); ++lease_written_)
+    lines += line_of(lease_.events()[lease_written_]);
+  for (; mirror_written_ < mirror_.events().size(); ++mirror_written_)
+    lines += line_of(mirror_.events()[mirror_written_]);
   ensure(::write(file_, lines.data(), lines.size()) == static_cast<ssize_t>(lines.size()),
          "a journal can be written");
 }
 
 Result<LeaseHistory> load_lease_history(const std::filesystem::path& file) {
   LeaseHistory history;
-  std::ifstream in(file);
-  std::string line;
-  while (std::getline(in, line)) {
-    LeaseEvent event;
-    if (!parse(line, event)) {
-      if (in.peek() == EOF) break;  // killed while it wrote
-      return fail(Errc::invalid, "{} has a line that is no event: {}", file.string(), line);
-    }
-    bool is_known = event.kind >= Kind::killed ||
-                    event.attempt < history.attempts() + (event.kind == Kind::begun ? 1 : 0);
-    if (!is_known) return fail(Errc::invalid, "{}: an attempt never began", file.string());
+  auto take = [&](const LeaseEvent& event) -> Result<> {
+    auto known = history.attempts() + (event.kind == Kind::begun ? 1 : 0);
+    if (event.kind < Kind::killed && event.attempt >= known)
+      return fail(Errc::invalid, "{}: an attempt never began", file.string());
     replay(event, history);
-  }
+    return ok;
+  };
+  auto read = read_events<LeaseEvent>(file, take);
+  if (!read) return std::unexpected(read.error());
+  return history;
+}
+
+Result<MirrorHistory> load_mirror_history(const std::filesystem::path& file) {
+  MirrorHistory history;
+  auto take = [&](const MirrorEvent& event) -> Result<> {
+    replay(event, history);
+    return ok;
+  };
+  auto read = read_events<MirrorEvent>(file, take);
+  if (!read) return std::unexpected(read.error());
   return history;
 }
 

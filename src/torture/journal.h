@@ -15,17 +15,20 @@ class Journal {
   Journal(const Journal&) = delete;
   Journal& operator=(const Journal&) = delete;
 
-  // Tell it what happens, then write.
+  // Tell one of them what happens, then write.
   history::LeaseHistory& lease() { return lease_; }
+  history::MirrorHistory& mirror() { return mirror_; }
   void write();
 
  private:
   int file_;
   history::LeaseHistory lease_;
-  std::size_t written_ = 0;
+  history::MirrorHistory mirror_;
+  std::size_t lease_written_ = 0, mirror_written_ = 0;
 };
 
 // What somebody wrote, up to where he was killed. Errc::invalid: it is no journal.
 Result<history::LeaseHistory> load_lease_history(const std::filesystem::path& file);
+Result<history::MirrorHistory> load_mirror_history(const std::filesystem::path& file);
 
 }  // namespace warren::torture

@@ -3,12 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
+#include <set>
 #include <sstream>
+#include <thread>
 
-#include "base/log.h"
-#include "testkit/process.h"
-#include "testkit/run.h"
 #include "torture/journal.h"
 #include "torture/lease_worker.h"
 
@@ -16,6 +14,7 @@ namespace warren::torture {
 
 namespace {
 
+using history::AttemptId;
 using history::LeaseHistory;
 using history::LeaseJudge;
 using history::LockId;
@@ -25,132 +24,67 @@ using history::Verdict;
 using history::Violation;
 using history::Window;
 
-constexpr auto ttl = 1000ms;
-constexpr std::size_t worker_count = 4;
 constexpr LockId lock_count = 3;
 
-// One round, while it runs.
-class Round {
+class LeaseRound : public Round {
  public:
-  explicit Round(const RoundOptions& options)
-      : options_(options),
-        random_(options.seed),
-        arena_(make_arena(arena_of(options.seed), {worker_count, ttl, options.clock_shim})) {}
-
-  RoundReport run();
+  using Round::Round;
 
  private:
-  struct Slot {  // of a worker: when one dies another takes its place
-    std::unique_ptr<Process> process;
-    ProcessId id = 0;
-    Clock::time_point resume_at{};
-  };
+  std::vector<std::string> words_for(std::size_t slot, ProcessId process) override;
+  void watch(Clock::time_point now) override;
+  void on_fault() override;
+  void calm_down() override;
+  Verdict judge() override;
 
-  void start_worker(std::size_t slot);
-  void disturb_a_worker();
-  void wake_workers(Clock::time_point now);
-  bool all_workers_live();
-  void watch_queues(Clock::time_point now);
-  void begin_fault();
-  void end_fault();
-  void stop_workers();
   Verdict leaks();
-  Verdict judge();
+  Verdict judge_histories();
   Verdict order_of_the_log();
   // What the process wrote, with its places in the queues as we saw them.
   Result<LeaseHistory> history_of(ProcessId process) const;
-  std::filesystem::path journal_of(ProcessId process) const {
-    return folder_.path() / fmt::format("worker-{}.journal", process);
-  }
 
-  RoundOptions options_;
-  Random random_;
-  TempFolder folder_;
-  std::unique_ptr<Arena> arena_;
-  std::vector<Slot> slots_{worker_count};
-  ProcessId last_process_ = 0;
-  LeaseHistory ours_;  // what was done to the workers
-  std::optional<Fault> fault_;
-  Clock::time_point fault_began_{}, fault_ends_{};
-  std::vector<Window> excused_, lossy_;
-  bool forgot_ = false;
   struct Place {
     ProcessId process = 0;
-    history::AttemptId attempt = 0;
+    AttemptId attempt = 0;
     Clock::time_point at;
     Token place;
   };
   std::vector<Place> places_;
-  std::vector<std::map<std::string, bool>> queued_{lock_count};  // who stood there when we looked
+  std::vector<std::set<std::string>> queued_{lock_count};  // who stood there when we looked
   Token last_place_{};
   Clock::time_point next_watch_{};
-  RoundReport report_;
+  std::vector<std::string> last_seen_;  // what the servers had while the workers still ran
 };
 
-void Round::start_worker(std::size_t slot) {
-  LeaseWorker worker{.servers = arena_->settings(slot),
-                     .process = ++last_process_,
+std::vector<std::string> LeaseRound::words_for(std::size_t slot, ProcessId process) {
+  WorkerTerms worker{.what = lease_worker,
+                     .servers = arena().settings(slot),
+                     .process = process,
                      .seed = random_.next(),
                      .locks = lock_count,
                      .ttl = ttl,
-                     .replicated = arena_->is_replicated(),
+                     .replicated = arena().is_replicated(),
                      .is_reckless = options_.is_reckless,
-                     .journal = journal_of(last_process_)};
-  Program program{.argv = words_of(worker),
-                  .log = folder_.path() / fmt::format("worker-{}.log", worker.process)};
-  program.argv.insert(program.argv.begin(), {options_.binary.string(), lease_worker_word});
-  slots_[slot] = {std::make_unique<Process>(program), worker.process};
+                     .journal = journal_of(process)};
+  return words_of(worker);
 }
 
-// Stops a worker for a part of its ttl, or kills it and starts another.
-void Round::disturb_a_worker() {
-  auto index = random_.below(slots_.size());
-  auto& slot = slots_[index];
-  if (slot.process->is_paused()) return;
-  if (random_.below(3) == 0) {
-    slot.process->kill();
-    ours_.killed(Clock::now(), slot.id);
-    ++report_.faults["worker killed"];
-    return start_worker(index);
-  }
-  static const std::vector<double> parts{0.5, 0.99, 1.01, 3};
-  auto length = std::chrono::duration_cast<Clock::duration>(ttl * random_.one_of(parts));
-  ours_.paused(Clock::now(), slot.id);
-  slot.process->pause();
-  slot.resume_at = Clock::now() + length;
-  ++report_.faults["worker paused"];
-}
-
-void Round::wake_workers(Clock::time_point now) {
-  for (auto& slot : slots_) {
-    if (!slot.process->is_paused() || slot.resume_at > now) continue;
-    slot.process->resume();
-    ours_.resumed(Clock::now(), slot.id);
-  }
-}
-
-// A worker ends only when it is told to.
-bool Round::all_workers_live() {
-  for (auto& slot : slots_) {
-    if (slot.process->alive()) continue;
-    report_.violation =
-        Violation{"I12", fmt::format("worker {} died", slot.id), {slot.process->log_text()}};
-    return false;
-  }
-  return true;
+void LeaseRound::on_fault() {
+  ++last_place_.epoch;
+  for (auto& queue : queued_) queue.clear();
 }
 
 // New entries are behind all that were there, so numbering them as they appear gives their order.
 // Only while nothing is wrong: afterwards we begin anew.
-void Round::watch_queues(Clock::time_point now) {
-  if (fault_ || now < next_watch_) return;
+void LeaseRound::watch(Clock::time_point now) {
+  if (has_fault() || now < next_watch_) return;
   next_watch_ = now + 20ms;
   for (LockId lock = 0; lock < lock_count; ++lock) {
     auto key = lease_key(lock) + ":queue";
-    std::map<std::string, bool> there;
-    for (auto& entry : arena_->owner(key).cli_words({"LRANGE", key, "0", "-1"})) {
+    std::set<std::string> there;
+    for (auto& entry : arena().owner(key).cli_words({"LRANGE", key, "0", "-1"})) {
       auto who = entry.substr(entry.rfind(' ') + 1);  // the value that its worker shows
-      there[who] = true;
+      there.insert(who);
       if (queued_[lock].contains(who)) continue;
       Place place{.at = now, .place = {last_place_.epoch, ++last_place_.counter}};
       char dot = 0;
@@ -161,46 +95,28 @@ void Round::watch_queues(Clock::time_point now) {
   }
 }
 
-void Round::begin_fault() {
-  ++last_place_.epoch;
-  for (auto& queue : queued_) queue.clear();
-  fault_began_ = Clock::now();
-  fault_ = arena_->begin_fault(random_);
-  fault_ends_ = Clock::now() + fault_->length;
-  ++report_.faults[fault_->name];
-}
-
-void Round::end_fault() {
-  if (!fault_) return;
-  fault_->end();
-  arena_->settle();
-  // Clients notice a silent connection after one ttl, and then connect anew.
-  auto over = Clock::now() + ttl + 500ms;
-  excused_.push_back({fault_began_, over});
-  if (fault_->is_lossy) lossy_.push_back({fault_began_, over});
-  forgot_ = forgot_ || fault_->forgets;
-  fault_.reset();
-}
-
-void Round::stop_workers() {
-  wake_workers(Clock::time_point::max());
-  for (auto& slot : slots_) slot.process->terminate();
-  for (auto& slot : slots_) {
-    auto code = slot.process->wait(30s);
-    if (code != 0 && !report_.violation)
-      report_.violation = Violation{
-          "I12", fmt::format("worker {} ended with {}", slot.id, code), {slot.process->log_text()}};
+// Long enough to see whether everybody goes on.
+void LeaseRound::calm_down() {
+  let_pass(3 * ttl);
+  for (LockId lock = 0; lock < lock_count; ++lock) {
+    auto key = lease_key(lock);
+    auto& server = arena().owner(key);
+    auto line = fmt::format("lock {} in the end: holder \"{}\", last grant \"{}\"", lock,
+                            server.cli({"GET", key}), server.cli({"GET", key + ":fence"}));
+    for (auto& entry : server.cli_words({"LRANGE", key + ":queue", "0", "-1"}))
+      line += fmt::format(", waits \"{}\"", entry);
+    last_seen_.push_back(line);
   }
 }
 
 // What workers that said goodbye leave behind: the last token and the log of each lock.
-Verdict Round::leaks() {
+Verdict LeaseRound::leaks() {
   auto left = [&] {
     std::vector<std::string> keys;
     for (LockId lock = 0; lock < lock_count; ++lock)
       for (auto& suffix : {"", ":queue"}) {
         auto key = lease_key(lock) + suffix;
-        if (arena_->owner(key).cli({"EXISTS", key}) != "0") keys.push_back(key);
+        if (arena().owner(key).cli({"EXISTS", key}) != "0") keys.push_back(key);
       }
     return keys;
   };
@@ -214,13 +130,13 @@ Verdict Round::leaks() {
 }
 
 // The log itself, in the order in which the server wrote it: exact, and free of what was lost.
-Verdict Round::order_of_the_log() {
+Verdict LeaseRound::order_of_the_log() {
   LeaseHistory written;
-  std::map<std::string, history::AttemptId> owners;
+  std::map<std::string, AttemptId> owners;
   Clock::time_point position{};
   for (LockId lock = 0; lock < lock_count; ++lock) {
     auto key = log_key(lock);
-    for (auto& entry : arena_->owner(key).cli_words({"LRANGE", key, "0", "-1"})) {
+    for (auto& entry : arena().owner(key).cli_words({"LRANGE", key, "0", "-1"})) {
       Token token;
       std::string owner;
       std::istringstream(entry) >> token.epoch >> token.counter >> owner;
@@ -234,11 +150,11 @@ Verdict Round::order_of_the_log() {
   return LeaseJudge(written, {.ttl = ttl, .wake = ttl}).resources_are_fenced();
 }
 
-Result<LeaseHistory> Round::history_of(ProcessId process) const {
+Result<LeaseHistory> LeaseRound::history_of(ProcessId process) const {
   auto history = load_lease_history(journal_of(process));
   if (!history) return history;
   // Who has left may stand in the queue until the server hears of it.
-  std::map<history::AttemptId, Window> waits;
+  std::map<AttemptId, Window> waits;
   for (auto& event : history->events()) {
     using Kind = history::LeaseEvent::Kind;
     if (event.kind == Kind::begun) waits[event.attempt] = {event.at, Clock::time_point::max()};
@@ -253,7 +169,7 @@ Result<LeaseHistory> Round::history_of(ProcessId process) const {
   return history;
 }
 
-Verdict Round::judge() {
+Verdict LeaseRound::judge_histories() {
   LeaseHistory all = ours_;
   for (ProcessId process = 1; process <= last_process_; ++process) {
     auto history = history_of(process);
@@ -293,48 +209,17 @@ Verdict Round::judge() {
   return std::nullopt;
 }
 
-RoundReport Round::run() {
-  report_.topology = arena_->name();
-  for (std::size_t slot = 0; slot < slots_.size(); ++slot) start_worker(slot);
-  auto end = Clock::now() + options_.faults_for;
-  auto next_fault = Clock::now() + ttl, next_worker = next_fault;
-  auto some_time = [&] {
-    return std::chrono::duration_cast<Clock::duration>(2 * ttl * random_.unit());
-  };
-  while (Clock::now() < end) {
-    std::this_thread::sleep_for(5ms);
-    auto now = Clock::now();
-    if (!all_workers_live()) return report_;
-    wake_workers(now);
-    watch_queues(now);
-    if (fault_ && now >= fault_ends_) {
-      end_fault();
-      next_fault = Clock::now() + some_time();
-    } else if (!fault_ && now >= next_fault) {
-      begin_fault();
-    }
-    if (now >= next_worker) {
-      disturb_a_worker();
-      next_worker = Clock::now() + some_time();
-    }
-  }
-  end_fault();
-  wake_workers(Clock::time_point::max());
-  // Long enough to see whether everybody goes on.
-  std::this_thread::sleep_for(3 * ttl);
-  if (!all_workers_live()) return report_;
-  stop_workers();
-  auto leaked = leaks();
-  auto found = judge();
-  if (!report_.violation) report_.violation = found;
-  if (!report_.violation) report_.violation = leaked;
-  return report_;
+Verdict LeaseRound::judge() {
+  // Before the histories, while what dead workers left runs out.
+  auto leaked = has_aftermath_ ? std::nullopt : leaks();
+  auto found = judge_histories();
+  if (!found) found = leaked;
+  if (found) found->events.insert(found->events.end(), last_seen_.begin(), last_seen_.end());
+  return found;
 }
 
 }  // namespace
 
-ArenaKind arena_of(std::uint64_t seed) { return static_cast<ArenaKind>(seed % 3); }
-
-RoundReport torture_lease(const RoundOptions& options) { return Round(options).run(); }
+RoundReport torture_lease(const RoundOptions& options) { return LeaseRound(options).run(); }
 
 }  // namespace warren::torture

@@ -1,12 +1,8 @@
 #include "torture/lease_worker.h"
 
-#include <fmt/ranges.h>
-
 #include <boost/asio/signal_set.hpp>
-#include <charconv>
 #include <random>
 
-#include "base/log.h"
 #include "lease/lease.h"
 #include "torture/journal.h"
 
@@ -22,7 +18,7 @@ Token token_of(const Lease& lease) { return {lease.token().epoch, lease.token().
 
 class Worker {
  public:
-  Worker(const LeaseWorker& options, redis::Client& client, LeaseSession& session)
+  Worker(const WorkerTerms& options, redis::Client& client, LeaseSession& session)
       : options_(options),
         client_(client),
         session_(session),
@@ -46,7 +42,7 @@ class Worker {
   void note_write(const Result<redis::Reply>& reply, AttemptId attempt, Token token,
                   Clock::time_point since);
 
-  const LeaseWorker& options_;
+  const WorkerTerms& options_;
   redis::Client& client_;
   LeaseSession& session_;
   Journal journal_;
@@ -154,27 +150,6 @@ void Worker::note_write(const Result<redis::Reply>& reply, AttemptId attempt, To
   journal_.write();
 }
 
-awaitable<void> run_until(asio::signal_set& term, const LeaseWorker& options,
-                          redis::Client& client) {
-  LeaseSession session(client, options.ttl);
-  Worker worker(options, client, session);
-  {
-    TaskGroup group(client.executor());
-    for (int i = 0; i < 2; ++i) group.start("torture.contender", worker.contend());
-    co_await term.async_wait(asio::use_awaitable);
-    worker.stop();
-    co_await group.join();
-  }
-  co_await session.close();
-  co_await client.close();
-}
-
-template <class T>
-bool read_number(const std::string& text, T& into) {
-  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), into);
-  return error == std::errc() && end == text.data() + text.size();
-}
-
 }  // namespace
 
 std::string lease_key(LockId lock) { return fmt::format("{{torture-{}}}:lease", lock); }
@@ -185,67 +160,19 @@ std::string log_entry(Token token, history::ProcessId process, AttemptId attempt
   return fmt::format("{} {} {}.{}", token.epoch, token.counter, process, attempt);
 }
 
-std::vector<std::string> words_of(const LeaseWorker& worker) {
-  std::vector<std::string> addresses;
-  for (auto& address : worker.servers.addresses) addresses.push_back(to_string(address));
-  auto mode = static_cast<int>(worker.servers.mode);
-  return {std::to_string(mode),
-          fmt::format("{}", fmt::join(addresses, ",")),
-          worker.servers.master_name.empty() ? "-" : worker.servers.master_name,
-          std::to_string(worker.process),
-          std::to_string(worker.seed),
-          std::to_string(worker.locks),
-          std::to_string(worker.ttl.count()),
-          worker.replicated ? "1" : "0",
-          worker.is_reckless ? "1" : "0",
-          worker.journal.string()};
-}
-
-Result<LeaseWorker> lease_worker_from(std::span<const std::string> words) {
-  LeaseWorker worker;
-  int mode = 0, replicated = 0, reckless = 0;
-  std::chrono::milliseconds::rep ttl = 0;
-  if (words.size() != 10 || !read_number(words[0], mode) || mode < 0 || mode > 2 ||
-      !read_number(words[3], worker.process) || !read_number(words[4], worker.seed) ||
-      !read_number(words[5], worker.locks) || !read_number(words[6], ttl) ||
-      !read_number(words[7], replicated) || !read_number(words[8], reckless))
-    return fail(Errc::invalid, "these are not the words of a worker");
-  worker.servers.mode = static_cast<redis::Mode>(mode);
-  worker.servers.addresses.clear();
-  std::string_view rest = words[1];
-  while (!rest.empty()) {
-    auto end = std::min(rest.find(','), rest.size());
-    auto address = redis::parse_address(rest.substr(0, end), 6379);
-    if (!address) return std::unexpected(address.error());
-    worker.servers.addresses.push_back(*address);
-    rest.remove_prefix(std::min(end + 1, rest.size()));
+awaitable<void> run_lease_worker(redis::Client& client, const WorkerTerms& terms) {
+  asio::signal_set term(client.executor(), SIGTERM);
+  LeaseSession session(client, terms.ttl);
+  Worker worker(terms, client, session);
+  {
+    TaskGroup group(client.executor());
+    for (int i = 0; i < 2; ++i) group.start("torture.contender", worker.contend());
+    co_await term.async_wait(asio::use_awaitable);
+    worker.stop();
+    co_await group.join();
   }
-  if (words[2] != "-") worker.servers.master_name = words[2];
-  worker.ttl = std::chrono::milliseconds(ttl);
-  worker.replicated = replicated == 1;
-  worker.is_reckless = reckless == 1;
-  worker.journal = words[9];
-  return worker;
-}
-
-int run(const LeaseWorker& options) {
-  log::Options quiet;
-  quiet.levels = "info";
-  if (!log::configure(quiet)) return 1;
-  asio::io_context io(1);
-  auto servers = options.servers;
-  servers.command_timeout = options.ttl;
-  servers.connect_timeout = options.ttl;
-  servers.ping_interval = options.ttl / 2;
-  servers.silence_limit = options.ttl;
-  servers.backoff_most = 100ms;
-  auto client = redis::Client::create(io.get_executor(), servers);
-  if (!client) return 1;
-  asio::signal_set term(io, SIGTERM);
-  asio::co_spawn(io, run_until(term, options, **client),
-                 [](std::exception_ptr thrown) { ensure(!thrown, "a worker returns its errors"); });
-  io.run();
-  return 0;
+  co_await session.close();
+  co_await client.close();
 }
 
 }  // namespace warren::torture

@@ -1,31 +1,10 @@
 #pragma once
-// One process that wants leases, holds them, writes under them and lets them go, and writes down
-// what it sees: the victim of the faults.
-#include <filesystem>
-#include <span>
-#include <string>
-#include <vector>
-
-#include "base/error.h"
-#include "history/history.h"
-#include "redis/settings.h"
+// One process that wants leases, holds them, writes under them and lets them go.
+#include "base/task.h"
+#include "redis/client.h"
+#include "torture/worker.h"
 
 namespace warren::torture {
-
-struct LeaseWorker {
-  redis::Settings servers;
-  history::ProcessId process = 0;
-  std::uint64_t seed = 0;
-  history::LockId locks = 2;
-  std::chrono::milliseconds ttl = 1s;
-  bool replicated = false;
-  bool is_reckless = false;  // a planted mistake: writes without showing its token
-  std::filesystem::path journal;
-};
-
-// What a worker is told on its command line, and back.
-std::vector<std::string> words_of(const LeaseWorker& worker);
-Result<LeaseWorker> lease_worker_from(std::span<const std::string> words);
 
 // The names in Redis.
 std::string lease_key(history::LockId lock);
@@ -33,7 +12,7 @@ std::string log_key(history::LockId lock);
 // One entry of the log that a lock guards: the token and the attempt that wrote it.
 std::string log_entry(history::Token token, history::ProcessId process, history::AttemptId attempt);
 
-// Until SIGTERM; the exit code of the process.
-int run(const LeaseWorker& worker);
+// Until SIGTERM; closes the client.
+awaitable<void> run_lease_worker(redis::Client& client, const WorkerTerms& terms);
 
 }  // namespace warren::torture
