@@ -120,7 +120,7 @@ double writes_per_second(RedisServer& server, int callers, int puts, int changes
     out = double(n) * each * size / seconds_since(begun);
     co_await stop(instance);
   };
-  run(body(server, callers, puts, changes, rate));
+  run(body(server, callers, puts, changes, rate), 300s);
   return rate;
 }
 
@@ -147,7 +147,8 @@ double benchmark_script(RedisServer& server, int depth, int calls, int changes) 
   for (int column = 0; column < 6 && at != last.npos; ++column) at = last.rfind("\",\"", at - 1);
   double rate = at == last.npos ? 0 : std::strtod(last.c_str() + at + 3, nullptr);
   if (rate == 0) {
-    fmt::print(stderr, "redis-benchmark said: {}\n", last.substr(0, 200));
+    fmt::print(stderr, "redis-benchmark said: {}\nand the server:\n{}\n", last.substr(0, 200),
+               server.log_text());
     std::exit(1);
   }
   return rate * changes;
@@ -167,11 +168,14 @@ double benchmark_heard(RedisServer& server, int depth, int calls, int changes) {
     redis::Subscriber listener(**client);
     listener.ssubscribe(terms().log_channel());
     listener.subscribe(terms().channel);
-    while (!done) auto message = co_await listener.next(Clock::now() + 10ms);
+    while (!done) {
+      auto message = co_await listener.next(Clock::now() + 10ms);
+      if (!message && message.error().code == Errc::cancelled) break;
+    }
     co_await listener.close();
     co_await (*client)->close();
   };
-  run(listen(server, ended));
+  run(listen(server, ended), 300s);
   peer.join();
   return rate;
 }
@@ -183,7 +187,7 @@ void bench_writes() {
     const char* name;
     int callers, puts, changes, depth, calls;
   };
-  for (auto shape : {Shape{"mirror.put_1", 256, 800, 1, 256, 200'000},
+  for (auto shape : {Shape{"mirror.put_1", 256, 400, 1, 256, 100'000},
                      Shape{"mirror.put_100", 16, 160, 100, 4, 2'000}}) {
     std::vector<double> ours, peer;
     for (int round = 0; round < rounds; ++round) {
