@@ -464,6 +464,36 @@ TEST_CASE("a merge decides what is kept of an entity, and does not disturb the c
       server);
 }
 
+TEST_CASE("whoever waits when a mirror is closed is told") {
+  RedisServer server;
+  with_mirrors(
+      {settings_for(server)}, mirror_terms(),
+      [](Instances& all, RedisServer& s) -> awaitable<void> {
+        auto& mirror = *all[0]->mirror;
+        s.pause();
+        std::vector<Errc> ends;
+        auto wait = [](Mirror& m, std::vector<Errc>& out) -> awaitable<void> {
+          Batch batch;
+          batch.push_back({node_type, "a", "1"});
+          auto written = co_await m.put(std::move(batch), Clock::now() + 20s);
+          if (!written) out.push_back(written.error().code);
+        };
+        auto wait_applied = [](Mirror& m, std::vector<Errc>& out) -> awaitable<void> {
+          auto applied = co_await m.applied({9, 9}, Clock::now() + 20s);
+          if (!applied) out.push_back(applied.error().code);
+        };
+        TaskGroup group(all[0]->client->executor());
+        group.start("put", wait(mirror, ends));
+        group.start("applied", wait_applied(mirror, ends));
+        co_await sleep_for(1ms);  // they have begun
+        co_await mirror.close();
+        co_await group.join();
+        CHECK(ends == std::vector{Errc::cancelled, Errc::cancelled});
+        s.resume();
+      },
+      server);
+}
+
 TEST_CASE("metrics say how a mirror is doing") {
   RedisServer server;
   with_mirrors(

@@ -93,6 +93,8 @@ class Machine {
   void on_message(Clock::time_point now, std::string_view channel, std::string_view payload);
   void on_reply(Clock::time_point now, Request request, const Result<redis::Reply>& reply);
   Result<std::shared_ptr<Receipt>> put(Batch batch) { return outbox_.put(std::move(batch)); }
+  // Nothing is written any more; whoever waits is told.
+  void abandon(const Error& error) { outbox_.abandon(error); }
 
   // What to send now, if anything: ask until there is nothing. Requests of one machine are sent in
   // this order; each is answered once.

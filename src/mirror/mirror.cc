@@ -1,5 +1,6 @@
 #include "mirror/mirror.h"
 
+#include <boost/asio/redirect_error.hpp>
 #include <random>
 
 #include "base/log.h"
@@ -63,7 +64,6 @@ Mirror::Mirror(redis::Client& client, MirrorTerms terms)
       subscriber_(client),
       began_(Clock::now()),
       changed_(client.executor()),
-      written_(client.executor()),
       wake_(client.executor()),
       shown_(machine_.snapshot()),
       published_(shown_),
@@ -78,7 +78,7 @@ Mirror::~Mirror() { ensure(closed_, "a mirror is closed before it is destroyed")
 awaitable<void> Mirror::close() {
   closed_ = true;
   changed_.notify();
-  written_.notify();
+  machine_.abandon({Errc::cancelled, "the mirror is closed"});
   tasks_.stop();
   co_await subscriber_.close();
   co_await tasks_.join();
@@ -163,21 +163,19 @@ awaitable<void> Mirror::serve(Request request) {
   }
   if (closed_) co_return;
   look_at_connection();
-  bool wrote = request.kind == Request::Kind::write;
   auto refused = machine_.counters().refused_writes;
   machine_.on_reply(Clock::now(), std::move(request), reply);
   if (machine_.counters().refused_writes != refused)
     log::error("mirror.write_refused", "why", reply ? "the script's answer" : reply.error().what);
   go_on();
-  if (wrote) written_.notify();
   wake_.notify();
 }
 
-Async<> Mirror::wait_until(Event& event, std::function<bool()> fact, Clock::time_point deadline) {
+Async<> Mirror::wait_until(std::function<bool()> fact, Clock::time_point deadline) {
   while (!fact()) {
     if (closed_) co_return fail(Errc::cancelled, "the mirror is closed");
     if (Clock::now() >= deadline) co_return fail(Errc::timeout, "the deadline passed");
-    co_await event.wait(deadline);
+    co_await changed_.wait(deadline);
     auto state = co_await asio::this_coro::cancellation_state;
     if (is_cancelled(state)) co_return fail(Errc::cancelled, "the caller left");
   }
@@ -186,21 +184,29 @@ Async<> Mirror::wait_until(Event& event, std::function<bool()> fact, Clock::time
 
 Async<> Mirror::ready(Clock::time_point deadline) {
   std::function<bool()> fact = [this] { return machine_.is_ready(); };
-  auto waited = co_await wait_until(changed_, std::move(fact), deadline);
+  auto waited = co_await wait_until(std::move(fact), deadline);
   co_return waited;
 }
 
+// Each put has a timer of its own: an event for all would wake everybody for every batch.
 Async<Version> Mirror::put(Batch batch, Clock::time_point deadline) {
+  if (closed_) co_return fail(Errc::cancelled, "the mirror is closed");
   auto receipt = machine_.put(std::move(batch));
   if (!receipt) co_return std::unexpected(receipt.error());
   wake_.notify();
-  std::function<bool()> fact = [kept = *receipt] { return kept->result.has_value(); };
-  auto waited = co_await wait_until(written_, std::move(fact), deadline);
-  if (!waited) co_return std::unexpected(waited.error());
-  co_return *(*receipt)->result;
+  Timer timer(client_.executor(), deadline);
+  (*receipt)->tell = [&timer] { timer.cancel(); };
+  boost::system::error_code ignored;
+  co_await timer.async_wait(asio::redirect_error(asio::use_awaitable, ignored));
+  (*receipt)->tell = nullptr;
+  if ((*receipt)->result) co_return *(*receipt)->result;
+  auto state = co_await asio::this_coro::cancellation_state;
+  if (is_cancelled(state)) co_return fail(Errc::cancelled, "the caller left");
+  co_return fail(Errc::timeout, "it still waits to be written");
 }
 
 Result<> Mirror::post(Batch batch) {
+  if (closed_) return fail(Errc::cancelled, "the mirror is closed");
   auto receipt = machine_.put(std::move(batch));
   if (!receipt) return std::unexpected(receipt.error());
   wake_.notify();
@@ -212,7 +218,7 @@ Async<> Mirror::applied(Version version, Clock::time_point deadline) {
   std::function<bool()> fact = [this, version] {
     return machine_.fate_of(version) != Fate::awaited;
   };
-  auto waited = co_await wait_until(changed_, std::move(fact), deadline);
+  auto waited = co_await wait_until(std::move(fact), deadline);
   if (!waited) co_return waited;
   auto fate = machine_.fate_of(version);
   if (fate == Fate::lost) co_return fail(Errc::not_found, "a failover lost {}", to_string(version));

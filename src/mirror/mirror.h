@@ -82,7 +82,8 @@ class Mirror {
   // Keeps warren_mirror_… up to date for as long as the caller keeps what is returned.
   [[nodiscard]] std::shared_ptr<void> publish(Metrics& metrics) const;
 
-  // Ends all that is under way. What still waits to be written is dropped.
+  // Ends all that is under way. What still waits to be written is dropped, and whoever waits gets
+  // Errc::cancelled.
   awaitable<void> close();
 
  private:
@@ -94,7 +95,7 @@ class Mirror {
   awaitable<void> serve(mirror::Request request);
   void go_on();
   void look_at_connection();
-  Async<> wait_until(Event& event, std::function<bool()> fact, Clock::time_point deadline);
+  Async<> wait_until(std::function<bool()> fact, Clock::time_point deadline);
 
   redis::Client& client_;
   mirror::Machine machine_;
@@ -102,7 +103,6 @@ class Mirror {
   std::uint64_t changes_ = 0;  // of the client's servers, as far as the machine knows
   Clock::time_point began_;
   Event changed_;  // what readers see
-  Event written_;  // what was put
   Event wake_;     // there may be something to send
   std::function<void(const HistoryRewritten&)> tell_;
   std::shared_ptr<const Snapshot> shown_;  // what is published, for this thread

@@ -144,16 +144,33 @@ std::optional<Entry> Outbox::on_written(Version version, std::string before) {
   Entry entry{{version, fmt::format("{}:{}", writer_, flight_->number)},
               std::move(before),
               std::move(flight_->packed)};
-  finish(version);
+  auto receipts = std::move(flight_->receipts);
+  flight_.reset();
+  resolve(std::move(receipts), version);
   return entry;
 }
 
-void Outbox::on_refused(const Error& error) { finish(std::unexpected(error)); }
-
-void Outbox::finish(const Result<Version>& result) {
+void Outbox::on_refused(const Error& error) {
   if (!flight_) return;
-  for (const auto& receipt : flight_->receipts) receipt->result = result;
+  auto receipts = std::move(flight_->receipts);
   flight_.reset();
+  resolve(std::move(receipts), std::unexpected(error));
+}
+
+void Outbox::abandon(const Error& error) {
+  on_refused(error);
+  newest_.clear();
+  changes_ = bytes_ = 0;
+  for (auto& put : std::exchange(waiting_, {}))
+    resolve(std::move(put.receipts), std::unexpected(error));
+}
+
+void Outbox::resolve(std::vector<std::shared_ptr<Receipt>> receipts,
+                     const Result<Version>& result) {
+  for (const auto& receipt : receipts) {
+    receipt->result = result;
+    if (receipt->tell) receipt->tell();
+  }
 }
 
 }  // namespace warren::mirror

@@ -11,6 +11,7 @@
 // While Redis is away a put is dropped once newer ones have replaced all of it: what waits is
 // bounded by the number of entities, and every put is still written whole.
 #include <cstdint>
+#include <functional>
 #include <list>
 #include <memory>
 #include <optional>
@@ -27,6 +28,7 @@ namespace warren::mirror {
 // What became of a put; shared by whoever waits and by the outbox.
 struct Receipt {
   std::optional<Result<Version>> result;
+  std::function<void()> tell = {};  // wakes whoever waits, if anybody does
 };
 
 class Outbox {
@@ -56,6 +58,8 @@ class Outbox {
   std::optional<Entry> on_written(Version version, std::string before);
   // It will not be written.
   void on_refused(const Error& error);
+  // Nothing will be written any more.
+  void abandon(const Error& error);
 
   std::size_t waiting() const { return waiting_.size() + (flight_ ? 1 : 0); }  // puts
   std::size_t changes() const { return changes_; }                             // that wait
@@ -84,7 +88,8 @@ class Outbox {
   void forget(Place put);
   std::vector<Item> take_items(Flight& flight);
   void load();
-  void finish(const Result<Version>& result);
+  static void resolve(std::vector<std::shared_ptr<Receipt>> receipts,
+                      const Result<Version>& result);
 
   const MirrorTerms& terms_;
   std::string writer_;

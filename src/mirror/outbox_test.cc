@@ -159,3 +159,19 @@ TEST_CASE("more than one batch holds is written in several, in the order in whic
   CHECK(second->keys.size() == 2 + 500);
   CHECK(second->keys[2] == "{c}:nodes:1000");
 }
+
+TEST_CASE("when nothing will be written any more, everybody is told") {
+  auto t = terms();
+  Outbox outbox(t, "w");
+  auto flying = outbox.put(batch({{"a", "1"}}));
+  REQUIRE(outbox.next(0));
+  auto waiting = outbox.put(batch({{"b", "1"}}));
+  int told = 0;
+  for (const auto& receipt : {*flying, *waiting}) receipt->tell = [&] { ++told; };
+  outbox.abandon({Errc::cancelled, "closed"});
+  CHECK(told == 2);
+  for (const auto& receipt : {*flying, *waiting})
+    CHECK(receipt->result->error().code == Errc::cancelled);
+  CHECK(outbox.waiting() == 0);
+  CHECK(outbox.changes() == 0);
+}
