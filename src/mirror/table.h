@@ -6,6 +6,7 @@
 // where it is. To change one, its leaf and the two nodes above are copied; the rest is shared with
 // the snapshots that are out. Nodes that were made since the last snapshot are changed in place, so
 // a large batch, or the first load, copies nothing twice.
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <boost/container/small_vector.hpp>
@@ -105,7 +106,9 @@ class Snapshot {
 
   // How long ago this is known to have been all there was. Never less than the truth; it grows
   // while Redis is away, and for as long as an old snapshot is held.
-  Clock::duration age(Clock::time_point now) const { return now - fresh_at_.load(); }
+  Clock::duration age(Clock::time_point now) const {
+    return std::max(Clock::duration::zero(), now - fresh_at_.load());
+  }
   // Redis was asked at this time and had nothing newer.
   void confirm(Clock::time_point fresh_at) { fresh_at_ = fresh_at; }
 
