@@ -4,6 +4,22 @@
 
 using namespace warren;
 
+namespace {
+
+// As write.lua does it, but tells nobody.
+void write_unheard(RedisServer& server, const std::string& id, int value) {
+  auto tail = server.try_cli({"HGET", "{c1}:mirror:head", "tail"});
+  auto before = tail && tail->find(' ') != tail->npos ? tail->substr(tail->find(' ') + 1) : "-";
+  auto stamp = fmt::format("x:{}", server.cli({"INCR", "stamps"}));
+  auto packed =
+      fmt::format("={} {} nodes:{}{}", 6 + id.size(), std::to_string(value).size(), id, value);
+  auto at = server.cli({"XADD", "{c1}:mirror:log", "0-*", "p", before, "s", stamp, "b", packed});
+  server.cli({"HSET", "{c1}:mirror:head", "tail", at + " " + stamp});
+  server.cli({"SET", "{c1}:nodes:" + id, std::to_string(value)});
+}
+
+}  // namespace
+
 TEST_CASE("what one instance puts, all see, and a deletion too") {
   RedisServer server;
   with_mirrors(
@@ -96,9 +112,11 @@ TEST_CASE("a subscriber that was cut off catches up from the log, and goes on by
         auto& alice = *all[0]->mirror;
         auto& bob = *all[1]->mirror;
         for (int round = 0; round < 5; ++round) {
+          // Both happen before anybody can subscribe again.
           s.cli({"CLIENT", "KILL", "TYPE", "pubsub"});
-          co_await put(alice, node_type, "missed", std::to_string(round));
+          write_unheard(s, "missed", round);
           co_await eventually_seen(bob, node_type, "missed", std::to_string(round));
+          co_await eventually_seen(alice, node_type, "missed", std::to_string(round));
           co_await put(alice, node_type, "pushed", std::to_string(round));
           co_await eventually_seen(bob, node_type, "pushed", std::to_string(round));
         }
@@ -113,9 +131,7 @@ TEST_CASE("a push that is lost without a trace is noticed by the look at the tai
   with_mirrors(
       {settings_for(server), settings_for(server)}, mirror_terms(),
       [](Instances& all, RedisServer& s) -> awaitable<void> {
-        // As write.lua does it, but tells nobody.
-        s.cli({"XADD", "{c1}:mirror:log", "0-*", "p", "-", "s", "x:1", "b", "=7 1 nodes:a1"});
-        s.cli({"HSET", "{c1}:mirror:head", "tail", "0-1 x:1"});
+        write_unheard(s, "a", 1);
         auto written = Clock::now();
         co_await eventually_seen(*all[0]->mirror, node_type, "a", "1");
         co_await eventually_seen(*all[1]->mirror, node_type, "a", "1");
@@ -377,7 +393,7 @@ TEST_CASE("older peers, who only SET and PUBLISH, are heard, and hear us") {
 TEST_CASE("what older peers changed while nobody listened is found by comparing") {
   RedisServer server;
   auto terms = mirror_terms();
-  terms.compare_pause = 10ms;
+  terms.compare_pause = 1min;  // but after a gap it is done at once
   with_mirrors(
       {settings_for(server)}, terms,
       [](Instances& all, RedisServer& s) -> awaitable<void> {
@@ -396,10 +412,21 @@ TEST_CASE("what older peers changed while nobody listened is found by comparing"
         co_await eventually_seen(bob, node_type, "new", "2");
         co_await eventually_seen(bob, node_type, "700", {});
         CHECK(bob.counters().repairs >= 3);
-        // And what changed without any sign at all, by the slow comparison.
-        s.cli({"SET", "{c1}:nodes:3", "silently"});
-        co_await eventually_seen(bob, node_type, "3", "silently", 30s);
         CHECK(bob.counters().snapshots == 1);
+      },
+      server);
+}
+
+TEST_CASE("what changed without any sign is found by the slow comparison") {
+  RedisServer server;
+  auto terms = mirror_terms();
+  terms.compare_pause = 2ms;
+  with_mirrors(
+      {settings_for(server)}, terms,
+      [](Instances& all, RedisServer& s) -> awaitable<void> {
+        co_await put(*all[0]->mirror, node_type, "a", "1");
+        s.cli({"SET", "{c1}:nodes:a", "silently"});
+        co_await eventually_seen(*all[0]->mirror, node_type, "a", "silently");
       },
       server);
 }
@@ -435,6 +462,59 @@ TEST_CASE("a merge decides what is kept of an entity, and does not disturb the c
         CHECK(seen(bob, node_type, "a") == "tenant");
       },
       server);
+}
+
+TEST_CASE("metrics say how a mirror is doing") {
+  RedisServer server;
+  with_mirrors(
+      {settings_for(server), settings_for(server)}, mirror_terms(),
+      [](Instances& all, RedisServer& s) -> awaitable<void> {
+        Metrics metrics;
+        auto published = all[1]->mirror->publish(metrics);
+        co_await put(*all[0]->mirror, node_type, "a", "1");
+        co_await eventually_seen(*all[1]->mirror, node_type, "a", "1");
+        auto text = metrics.exposition();
+        auto says = [&](std::string_view line) { return text.find(line) != text.npos; };
+        CHECK(says("\nwarren_mirror_entries_total{from=\"push\"} 1\n"));
+        CHECK(says("\nwarren_mirror_repairs_total{by=\"snapshot\"} 1\n"));
+        CHECK(says("\nwarren_mirror_is_current 1\n"));
+        CHECK(says("\nwarren_mirror_age_seconds 0."));
+        s.pause();
+        Batch batch;
+        batch.push_back({node_type, "b", "1"});
+        batch.push_back({node_type, "c", "1"});
+        REQUIRE(all[1]->mirror->post(Batch{batch}));
+        co_await eventually(
+            20s, "it waits for Redis",
+            [](Mirror& m) { return m.health() == MirrorHealth::degraded; }, *all[1]->mirror);
+        REQUIRE(all[1]->mirror->post(std::move(batch)));
+        text = metrics.exposition();
+        CHECK(says("\nwarren_mirror_is_current 0\n"));
+        CHECK(says("\nwarren_mirror_queued_changes 2\n"));
+        s.resume();
+      },
+      server);
+}
+
+TEST_CASE("a queue that is full refuses, and what Redis may not write is refused for good") {
+  RedisServer server({.users = {"alice on >secret ~* &* +@all -eval -evalsha"}});
+  auto settings = settings_for(server);
+  settings.credentials = {"alice", "secret"};
+  auto terms = mirror_terms();
+  terms.queued_changes = 1;
+  with_mirrors({settings}, terms, [](Instances& all) -> awaitable<void> {
+    Batch two;
+    two.push_back({node_type, "a", "1"});
+    two.push_back({node_type, "b", "1"});
+    auto full = all[0]->mirror->post(std::move(two));
+    REQUIRE(!full);
+    CHECK(full.error().code == Errc::overloaded);
+    Batch one;
+    one.push_back({node_type, "a", "1"});
+    auto denied = co_await all[0]->mirror->put(std::move(one), Clock::now() + 10s);
+    REQUIRE(!denied);
+    CHECK(denied.error().code == Errc::denied);
+  });
 }
 
 TEST_CASE("terms that cannot work are refused with the reason") {

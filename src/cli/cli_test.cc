@@ -198,6 +198,8 @@ TEST_CASE("misused values are named with what would be right") {
   check_error(shell.run({"redis", "ping", "--timeout"}), 2, "--timeout needs a value", "--help");
   check_error(shell.run({"redis", "ping", "more"}), 2, "unexpected argument 'more'", "--help");
   check_error(shell.run({"completion", "fish"}), 2, "use one of bash, zsh", "--help");
+  check_error(shell.run({"torture", "cats"}), 2, "use one of lease, mirror, all", "--help");
+  check_error(shell.run({"torture", "--schedules", "5"}), 2, "--schedules is for --sim", "--help");
   check_error(shell.run({"--color", "blue", "doctor"}), 2, "use one of auto", "--help");
   check_error(shell.run({"--log-level", "loud", "config", "show"}), 2,
               "flag --log-level: log level \"loud\"", "--help");
@@ -338,13 +340,16 @@ TEST_CASE("bash completes commands, flags and the values of flags") {
     try warren redis ping --t
     try warren redis ping --redis-tls-c
     try warren --config fil
+    try warren torture ''
+    try warren torture lease --se
     try warren redis ping --count '')";
   shell.write("file.toml", "");
   auto outcome = shell.start(script, WARREN_BINARY, {}, {});
   CHECK(outcome.err.empty());
   CHECK(outcome.out ==
         "ping\nping info\nbash zsh\nsingle sentinel\ndoctor\n--timeout\n"
-        "--redis-tls-ca --redis-tls-cert\nfile.toml\n\n");
+        "--redis-tls-ca --redis-tls-cert\nfile.toml\n"
+        "lease mirror all\n--seconds --seed\n\n");
 }
 
 TEST_CASE("zsh accepts its script, and is offered the words of the place") {
@@ -642,6 +647,41 @@ TEST_CASE("doctor warns of programs that are not installed, and how to install t
   CHECK(doctor.exit == 0);
   CHECK(finding(doctor, "git").at("mark") == "warn");
   CHECK(finding(doctor, "redis-server").at("mend").as_string().starts_with("apt install"));
+}
+
+TEST_CASE("torture in a simulation tells what ran, what was checked and that all is well") {
+  Shell shell;
+  auto outcome = shell.run({"torture", "all", "--sim", "--schedules", "200", "--seed", "7"});
+  CAPTURE(outcome.out);
+  CHECK(outcome.exit == 0);
+  CHECK(outcome.out.contains("lease schedules 200, mirror schedules 200"));
+  CHECK(outcome.out.contains("from seed 7"));
+  CHECK(outcome.out.contains("I1  a resource accepts no token older"));
+  CHECK(outcome.out.contains("I10 mirrors apply every change once"));
+  CHECK(outcome.out.contains("every promise was kept"));
+  CHECK(!outcome.out.contains("\x1b"));
+  CHECK(!outcome.err.contains("\r"));  // no bar where there is no terminal
+}
+
+TEST_CASE("torture shows a bar on a terminal, and takes it away before the verdict") {
+  Shell shell;
+  auto outcome = shell.run_on_terminal("torture lease --sim --seconds 1 --seed 7");
+  CAPTURE(outcome.out);
+  CHECK(outcome.exit == 0);
+  CHECK(outcome.out.contains("\r\x1b[K["));
+  CHECK(outcome.out.contains("%  lease: "));
+  auto cleared = outcome.out.rfind("\r\x1b[K");
+  REQUIRE(cleared != outcome.out.npos);
+  CHECK(outcome.out.find("every promise was kept") > cleared);
+}
+
+TEST_CASE("torture on real servers says what it needs") {
+  Shell shell;
+  shell.write("empty/x", "");
+  auto none =
+      shell.start("PATH=empty; exec \"$0\" torture lease >out 2>err", WARREN_BINARY, {}, {});
+  check_error(none, 2, "redis-server is not installed; apt-get install redis-server, or use --sim",
+              "--help");
 }
 
 TEST_CASE("events are logged as asked, on standard error") {

@@ -91,9 +91,9 @@ int major_and_minor(const std::string& version) {
 Finding version_of(const Server& server) {
   auto version = server.text("redis_version");
   auto number = major_and_minor(version);
-  if (number < 602)
-    return {"version", Mark::fail, version, "upgrade to Redis 7; 6.2 is the oldest that works"};
-  if (number < 700) return {"version", Mark::warn, version, "Redis 7 is recommended"};
+  if (number < 700)
+    return {"version", Mark::fail, version,
+            "upgrade to Redis 7: leases and mirrors need sharded channels"};
   return {"version", Mark::ok, version, ""};
 }
 

@@ -120,9 +120,10 @@ std::optional<Failure> run_rounds(const TortureOptions& options,
   auto end = began + options.length;
   for (auto seed = options.seed;; ++seed) {
     for (auto& target : targets) {
-      auto part = std::chrono::duration<double>(Clock::now() - began) / options.length;
-      progress.show(part, fmt::format("{} round with seed {}", target.name, seed));
-      auto report = target.run_round(seed);
+      auto report = target.run_round(seed, [&] {
+        auto part = std::chrono::duration<double>(Clock::now() - began) / options.length;
+        progress.show(part, fmt::format("{} round with seed {}", target.name, seed));
+      });
       tally.add(report);
       if (report.violation) return Failure{target.name, seed, *report.violation};
     }

@@ -95,7 +95,8 @@ std::string options_help(const CLI::App& app, const Paint& paint) {
 std::string usage_of(const CLI::App& app) {
   auto text = path_of(app) + " [OPTIONS]";
   for (auto* option : app.get_options())
-    if (!option->nonpositional()) text += " " + kind_of(*option);
+    if (!option->nonpositional())
+      text += " " + (option->get_required() ? kind_of(*option) : "[" + kind_of(*option) + "]");
   return text + (commands_of(app).empty() ? "" : " COMMAND");
 }
 

@@ -181,6 +181,8 @@ void LeaseMachine::ask(LeaseId id, Record& record, Clock::time_point now) {
   if (is_renewal) request.deadline = std::min(request.deadline, deadline(record));
   request.is_renewal = is_renewal;
   request.replicated = record.terms.replicated && !is_renewal && !record.is_left;
+  // Replicas that stay behind are told of before patience ends.
+  if (request.replicated) request.deadline -= (request.deadline - now) / 4;
   record.is_known = true;
   record.asks_again = false;
   Flight flight{id, &session, session.generation, now, is_renewal, record.is_left};
@@ -488,7 +490,7 @@ void LeaseMachine::update(LeaseId id, Record& record, Clock::time_point now) {
     can_ask = false;
   }
   auto timer = can_ask ? record.next : never;
-  if (!is_held(record)) timer = std::min(timer, record.patience);
+  if (is_open || (record.is_left && !record.request)) timer = std::min(timer, record.patience);
   if (is_held(record)) {
     set_held(id, record, now);
     if (!is_kept_by_session(record)) timer = std::min(timer, deadline(record));

@@ -322,6 +322,18 @@ TEST_CASE("an answer to what was asked before we left is no answer to the releas
   CHECK(alice.sent().args[0] == "release");
 }
 
+TEST_CASE(
+    "a release without an answer is waited for, and given up when the lease has ended anyway") {
+  Holder alice;
+  auto id = alice.hold(by_ttl);
+  alice.machine.leave(id, alice.now);
+  auto release = alice.sent();
+  alice.pass(10s);
+  CHECK(alice.machine.knows(id));
+  alice.answer(release, fail(Errc::timeout, "late"));
+  CHECK(!alice.machine.knows(id));
+}
+
 TEST_CASE("a lease whose question was never sent is just forgotten") {
   Holder alice;
   auto id = alice.begin(by_session);

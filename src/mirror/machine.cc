@@ -198,7 +198,10 @@ void Machine::on_write_reply(Clock::time_point now, Request request, const Resul
   }
   Error error = reply ? Error{Errc::protocol, "the script answered " + redis::to_string(*reply)}
                       : reply.error();
-  if (!is_passing(error)) return outbox_.on_refused(error);
+  if (!is_passing(error)) {
+    ++counters_.refused_writes;
+    return outbox_.on_refused(error);
+  }
   ++counters_.write_retries;
   outbox_.on_failed({std::move(request.words), std::move(request.args)});
   write_at_ = now + backoff(write_failures_++, random_());

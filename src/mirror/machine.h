@@ -53,6 +53,7 @@ struct MirrorCounters {
   std::uint64_t malformed = 0;      // messages and entries that nobody could read
   std::uint64_t writes = 0;         // batches in the log
   std::uint64_t write_retries = 0;
+  std::uint64_t refused_writes = 0;  // for good
 };
 
 namespace mirror {

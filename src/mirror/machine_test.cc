@@ -362,6 +362,7 @@ TEST_CASE("what Redis refuses for good is told, and what comes after it is writt
   b.fail(b.expect(Kind::write), Errc::denied, "NOPERM");
   REQUIRE((*first)->result);
   CHECK((*first)->result->error().code == Errc::denied);
+  CHECK(b.machine.counters().refused_writes == 1);
   REQUIRE(b.machine.put({{0, "b", "1"}}));
   CHECK(b.expect(Kind::write).args[3] == "2");
 }

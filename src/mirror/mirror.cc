@@ -147,7 +147,7 @@ void Mirror::go_on() {
   }
   if (shown_ == machine_.snapshot()) return;
   shown_ = machine_.snapshot();
-  published_ = shown_;
+  published_.store(shown_);
   changed_.notify();
 }
 
@@ -164,7 +164,10 @@ awaitable<void> Mirror::serve(Request request) {
   if (closed_) co_return;
   look_at_connection();
   bool wrote = request.kind == Request::Kind::write;
+  auto refused = machine_.counters().refused_writes;
   machine_.on_reply(Clock::now(), std::move(request), reply);
+  if (machine_.counters().refused_writes != refused)
+    log::error("mirror.write_refused", "why", reply ? "the script's answer" : reply.error().what);
   go_on();
   if (wrote) written_.notify();
   wake_.notify();
@@ -238,6 +241,7 @@ std::shared_ptr<void> Mirror::publish(Metrics& metrics) const {
               m.counter("warren_mirror_notifications_total", "Changes that older peers told of.")),
           malformed(m.counter("warren_mirror_malformed_total", "Messages that nobody can read.")),
           writes(m.counter("warren_mirror_writes_total", "Batches written to the log.")),
+          refused(m.counter("warren_mirror_refused_writes_total", "Batches refused for good.")),
           retries(m.counter("warren_mirror_write_retries_total", "Batches sent once more.")),
           queued(m.gauge("warren_mirror_queued_changes", "Changes that wait to be written.")),
           age(m.gauge("warren_mirror_age_seconds", "How old what readers see may be.")),
@@ -251,7 +255,7 @@ std::shared_ptr<void> Mirror::publish(Metrics& metrics) const {
                        {{"by", by}});
     }
     Counter pushed, read, catch_ups, snapshots, compared, rewrites, notifications, malformed,
-        writes, retries;
+        writes, refused, retries;
     Gauge queued, age, current;
   };
   // The exposition runs on the client's thread, as all that looks at the machine must.
@@ -266,6 +270,7 @@ std::shared_ptr<void> Mirror::publish(Metrics& metrics) const {
     shown.notifications.raise_to(double(now.notifications));
     shown.malformed.raise_to(double(now.malformed));
     shown.writes.raise_to(double(now.writes));
+    shown.refused.raise_to(double(now.refused_writes));
     shown.retries.raise_to(double(now.write_retries));
     shown.queued.set(double(machine_.outbox().changes()));
     auto age = machine_.is_ready() ? read()->age(Clock::now()) : Clock::now() - began_;

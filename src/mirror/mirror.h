@@ -22,7 +22,6 @@
 //
 // Rejected: to publish "edge-1 changed" and let everybody fetch it, as older peers do. What is lost
 // or overtaken is then wrong until the next change. We still hear such peers, and they hear us.
-#include <atomic>
 #include <functional>
 #include <memory>
 #include <string>
@@ -106,8 +105,8 @@ class Mirror {
   Event written_;  // what was put
   Event wake_;     // there may be something to send
   std::function<void(const HistoryRewritten&)> tell_;
-  std::shared_ptr<const Snapshot> shown_;                   // what is published, for this thread
-  std::atomic<std::shared_ptr<const Snapshot>> published_;  // readers share it with us
+  std::shared_ptr<const Snapshot> shown_;  // what is published, for this thread
+  CurrentSnapshot published_;
   bool closed_ = false;
   TaskGroup tasks_;
 };

@@ -137,8 +137,8 @@ TEST_CASE("a batch of nothing, of an unknown type or of too much is invalid") {
   auto t = terms();
   Outbox outbox(t, "w");
   Batch many(Outbox::batch_changes + 1, {0, "a", "1"});
-  for (auto wrong : {Batch{}, Batch{{2, "a", "1"}}, many,
-                     Batch{{0, "a", std::string(Outbox::batch_bytes, 'x')}}}) {
+  for (const auto& wrong : {Batch{}, Batch{{2, "a", "1"}}, many,
+                            Batch{{0, "a", std::string(Outbox::batch_bytes, 'x')}}}) {
     auto refused = outbox.put(wrong);
     REQUIRE(!refused);
     CHECK(refused.error().code == Errc::invalid);

@@ -6,6 +6,7 @@
 // where it is. To change one, its leaf and the two nodes above are copied; the rest is shared with
 // the snapshots that are out. Nodes that were made since the last snapshot are changed in place, so
 // a large batch, or the first load, copies nothing twice.
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <boost/container/small_vector.hpp>
@@ -14,6 +15,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <vector>
 
 #include "base/clock.h"
@@ -104,7 +106,9 @@ class Snapshot {
 
   // How long ago this is known to have been all there was. Never less than the truth; it grows
   // while Redis is away, and for as long as an old snapshot is held.
-  Clock::duration age(Clock::time_point now) const { return now - fresh_at_.load(); }
+  Clock::duration age(Clock::time_point now) const {
+    return std::max(Clock::duration::zero(), now - fresh_at_.load());
+  }
   // Redis was asked at this time and had nothing newer.
   void confirm(Clock::time_point fresh_at) { fresh_at_ = fresh_at; }
 
@@ -112,6 +116,32 @@ class Snapshot {
   std::vector<Table> tables_;
   Version version_;
   std::atomic<Clock::time_point> fresh_at_;
+};
+
+// The snapshot that is current, for any thread. (In libstdc++ 12 a load from an atomic shared_ptr
+// lets go of its lock by a relaxed store, and may mix two values; this is held for one increment.)
+class CurrentSnapshot {
+ public:
+  explicit CurrentSnapshot(std::shared_ptr<const Snapshot> first) : snapshot_(std::move(first)) {}
+
+  std::shared_ptr<const Snapshot> load() const {
+    lock();
+    auto copy = snapshot_;
+    locked_.clear(std::memory_order_release);
+    return copy;
+  }
+  void store(std::shared_ptr<const Snapshot> next) {
+    lock();
+    snapshot_.swap(next);
+    locked_.clear(std::memory_order_release);
+  }
+
+ private:
+  void lock() const {
+    while (locked_.test_and_set(std::memory_order_acquire)) std::this_thread::yield();
+  }
+  std::shared_ptr<const Snapshot> snapshot_;  // shared with all who read
+  mutable std::atomic_flag locked_;
 };
 
 }  // namespace warren

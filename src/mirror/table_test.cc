@@ -4,6 +4,7 @@
 
 #include <map>
 #include <random>
+#include <thread>
 
 using namespace warren;
 
@@ -71,4 +72,37 @@ TEST_CASE("a snapshot that is held grows older, and one that was confirmed is as
   CHECK(snapshot.age(start + 3s) == 3s);
   snapshot.confirm(start + 2s);
   CHECK(snapshot.age(start + 3s) == 1s);
+}
+
+TEST_CASE("any thread may read while the next snapshots are made, and sees each of them whole") {
+  std::vector<Table> tables(1);
+  CurrentSnapshot current(std::make_shared<Snapshot>(tables, Version{}, Clock::now()));
+  std::atomic<bool> ended = false;
+  std::atomic<int> wrong = 0, reads = 0;
+  auto read = [&] {
+    std::uint64_t last = 0;
+    while (!ended) {
+      auto snapshot = current.load();
+      auto version = snapshot->version().sequence;
+      auto expected = std::to_string(version);
+      for (auto id : {"a", "b"}) {
+        const auto* found = snapshot->find(0, id);
+        if (version > 0 && (!found || found->value() != expected)) ++wrong;
+      }
+      if (version < last || snapshot->age(Clock::now()) < 0s) ++wrong;
+      last = version;
+      ++reads;
+    }
+  };
+  std::thread first(read), second(read);
+  for (std::uint64_t i = 1; i <= 3000 || reads < 100; ++i) {
+    for (auto id : {"a", "b"}) tables[0].put(entity(id, std::to_string(i)), i);
+    auto next = std::make_shared<Snapshot>(tables, Version{1, i}, Clock::now());
+    current.store(next);
+    next->confirm(Clock::now());
+  }
+  ended = true;
+  first.join();
+  second.join();
+  CHECK(wrong == 0);
 }

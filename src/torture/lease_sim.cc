@@ -16,10 +16,10 @@ using history::Token;
 using history::Window;
 using sim::Words;
 
-constexpr auto session_ttl = 1000ms;
-constexpr auto own_ttl = 800ms;
+constexpr auto session_ttl = 400ms;
+constexpr auto own_ttl = 300ms;
 constexpr LockId lock_count = 2;
-constexpr auto faults_for = 6s, calm_for = 5s;
+constexpr auto faults_for = 2s, calm_for = 2s;
 
 Token token_of(FencingToken token) { return {token.epoch, token.counter}; }
 
@@ -27,15 +27,20 @@ Token token_of(FencingToken token) { return {token.epoch, token.counter}; }
 // rules are judged too.
 sim::Weather weather_for(sim::World& world) {
   sim::Weather weather;
-  weather.breaks = world.chance(0.7) ? 1.5 : 0;
-  weather.stops = world.chance(0.3) ? 0.3 : 0;
-  weather.stop_most = 1500ms;
+  weather.breaks = world.chance(0.7) ? 5 : 0;
+  weather.stops = world.chance(0.3) ? 1 : 0;
+  weather.stop_most = weather.down_most = weather.step_most = weather.stale_most = 600ms;
+  weather.news_most = 400ms;
   if (world.chance(0.6)) {
-    weather.failovers = world.chance(0.7) ? 0.5 : 0;
-    weather.restarts = world.chance(0.3) ? 0.3 : 0;
+    weather.failovers = world.chance(0.7) ? 1.5 : 0;
+    weather.restarts = world.chance(0.3) ? 1 : 0;
     weather.loses_data = world.chance(0.5) ? 0.5 : 0;
-    weather.clock_steps = world.chance(0.3) ? 0.4 : 0;
-    weather.skew_most = world.chance(0.3) ? 200ms : 0ms;
+    // A server that forgets the last token while its clock goes back repeats tokens: see
+    // docs/guarantees.md. Each alone is harmless.
+    if (weather.loses_data == 0) {
+      weather.clock_steps = world.chance(0.3) ? 1 : 0;
+      weather.skew_most = world.chance(0.3) ? 200ms : 0ms;
+    }
   }
   return weather;
 }
@@ -187,7 +192,7 @@ void Participant::sleep(Clock::duration time) {
 
 void Participant::want_something() {
   auto& world = all_.world;
-  connection_.after(world.between(0ms, 400ms), [this] {
+  connection_.after(world.between(0ms, 150ms), [this] {
     auto& w = all_.world;
     Want want;
     want.lock = LockId(w.below(lock_count));
@@ -195,7 +200,7 @@ void Participant::want_something() {
     LeaseTerms terms{fmt::format("{{l}}:{}", want.lock), fmt::format("p{}", id_)};
     if (want.lock % 2 == 1) terms.ttl = own_ttl;
     bool waits = w.chance(0.8);
-    auto patience = w.now() + (waits ? w.between(50ms, 5s) : 1s);
+    auto patience = w.now() + (waits ? w.between(20ms, 2s) : 400ms);
     want.attempt = all_.history.begun(w.now(), id_, want.lock, patience);
     auto lease = machine_.begin(std::move(terms), waits, patience, w.now());
     ensure(lease.has_value(), "these terms are fine");
@@ -247,7 +252,9 @@ void Participant::note_place(const LeaseMachine::Request& request,
   const auto& session = request.args[4];
   if (want_->session == session) return;
   want_->session = session;
-  Token place{connection_.epoch(), std::uint64_t(reply->items[3].number)};
+  // In one microsecond several may come.
+  auto place_us = std::uint64_t(reply->items[3].number);
+  Token place{connection_.epoch(), place_us * 100 + std::uint64_t(reply->items[2].number)};
   all_.history.enqueued(all_.world.now(), want_->attempt, place);
 }
 
@@ -266,7 +273,7 @@ void Participant::look() {
     connection_.after(all_.world.between(0ms, 60ms), [this, id = want.lease] {
       if (want_ && want_->lease == id) use();
     });
-    want.release_at = now + all_.world.between(1ms, all_.world.chance(0.2) ? 2s : 100ms);
+    want.release_at = now + all_.world.between(1ms, all_.world.chance(0.2) ? 800ms : 50ms);
     connection_.at(want.release_at, [this, id = want.lease] {
       if (want_ && want_->lease == id && want_->is_held) let_go();
     });
@@ -297,7 +304,7 @@ void Participant::use() {
   auto attempt = want_->attempt;
   auto lock = want_->lock;
   auto token = token_of(want_->token);
-  world.after(world.chance(0.1) ? world.between(0ms, 3s) : world.between(0ms, 2ms),
+  world.after(world.chance(0.1) ? world.between(0ms, 1s) : world.between(0ms, 2ms),
               [&all = all_, attempt, lock, token] {
                 auto& newest = all.resources[lock].newest;
                 auto now = all.world.now();
@@ -306,7 +313,7 @@ void Participant::use() {
                 newest = std::max(newest, token);
                 all.history.accepted(now, attempt, token, now);
               });
-  connection_.after(world.between(1ms, 100ms), [this, id = want_->lease] {
+  connection_.after(world.between(1ms, 80ms), [this, id = want_->lease] {
     if (want_ && want_->lease == id) use();
   });
 }
@@ -337,7 +344,7 @@ void Simulation::add_participant() {
 }
 
 void Simulation::kill_some() {
-  world.after(world.between(500ms, 4s), [this] {
+  world.after(world.between(200ms, 1500ms), [this] {
     if (!has_faults_) return;
     auto& victim = participants_[world.below(participants_.size())];
     if (!victim->is_dead()) {
@@ -350,7 +357,7 @@ void Simulation::kill_some() {
 
 // Around the ttl, where it matters most.
 void Simulation::pause_some() {
-  world.after(world.between(0ms, 3s), [this] {
+  world.after(world.between(0ms, 1s), [this] {
     if (!has_faults_) return;
     auto& victim = participants_[world.below(participants_.size())];
     if (!victim->is_dead()) victim->sleep(world.between(0ms, 2 * session_ttl));
@@ -361,7 +368,7 @@ void Simulation::pause_some() {
 // No excuse for anybody: whoever waits asks again when the messages come back. So this goes on to
 // the end.
 void Simulation::cut_some() {
-  world.after(world.between(0ms, 500ms), [this] {
+  world.after(world.between(0ms, 300ms), [this] {
     auto& victim = participants_[world.below(participants_.size())];
     if (!victim->is_dead()) victim->miss_messages();
     cut_some();
@@ -388,7 +395,7 @@ Schedule Simulation::run() {
                 (weather.clock_steps > 0 ? weather.step_most : 0s);
   bounds.excused.push_back({begin, mended});
   if (is_lossy(weather)) {
-    bounds.lossy.push_back({begin, begin + faults_for + 3s});
+    bounds.lossy.push_back({begin, mended + weather.stale_most});
     // Whoever has not heard of a new primary goes on with the old one.
     bounds.lossy_overlap = weather.news_most + session_ttl;
   }

@@ -34,7 +34,7 @@ class LeaseRound : public Round {
   std::vector<std::string> words_for(std::size_t slot, ProcessId process) override;
   void watch(Clock::time_point now) override;
   void on_fault() override;
-  void calm_down() override { std::this_thread::sleep_for(3 * ttl); }  // do all go on?
+  void calm_down() override;
   Verdict judge() override;
 
   Verdict leaks();
@@ -53,6 +53,7 @@ class LeaseRound : public Round {
   std::vector<std::set<std::string>> queued_{lock_count};  // who stood there when we looked
   Token last_place_{};
   Clock::time_point next_watch_{};
+  std::vector<std::string> last_seen_;  // what the servers had while the workers still ran
 };
 
 std::vector<std::string> LeaseRound::words_for(std::size_t slot, ProcessId process) {
@@ -91,6 +92,20 @@ void LeaseRound::watch(Clock::time_point now) {
       places_.push_back(place);
     }
     queued_[lock] = std::move(there);
+  }
+}
+
+// Long enough to see whether everybody goes on.
+void LeaseRound::calm_down() {
+  let_pass(3 * ttl);
+  for (LockId lock = 0; lock < lock_count; ++lock) {
+    auto key = lease_key(lock);
+    auto& server = arena().owner(key);
+    auto line = fmt::format("lock {} in the end: holder \"{}\", last grant \"{}\"", lock,
+                            server.cli({"GET", key}), server.cli({"GET", key + ":fence"}));
+    for (auto& entry : server.cli_words({"LRANGE", key + ":queue", "0", "-1"}))
+      line += fmt::format(", waits \"{}\"", entry);
+    last_seen_.push_back(line);
   }
 }
 
@@ -198,7 +213,9 @@ Verdict LeaseRound::judge() {
   // Before the histories, while what dead workers left runs out.
   auto leaked = has_aftermath_ ? std::nullopt : leaks();
   auto found = judge_histories();
-  return found ? found : leaked;
+  if (!found) found = leaked;
+  if (found) found->events.insert(found->events.end(), last_seen_.begin(), last_seen_.end());
+  return found;
 }
 
 }  // namespace

@@ -80,6 +80,13 @@ void Round::signal_workers(int signal) {
   for (auto& slot : slots_) kill(slot.process->pid(), signal);
 }
 
+void Round::let_pass(Clock::duration time) {
+  for (auto end = Clock::now() + time; Clock::now() < end;) {
+    options_.tick();
+    std::this_thread::sleep_for(5ms);
+  }
+}
+
 void Round::begin_fault() {
   on_fault();
   fault_began_ = Clock::now();
@@ -117,7 +124,7 @@ RoundReport Round::run() {
   auto end = Clock::now() + options_.faults_for;
   auto next_fault = Clock::now() + ttl, next_worker = next_fault;
   while (Clock::now() < end) {
-    std::this_thread::sleep_for(5ms);
+    let_pass(5ms);
     auto now = Clock::now();
     if (!all_workers_live()) return report_;
     wake_workers(now);

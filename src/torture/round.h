@@ -7,6 +7,7 @@
 // The seed gives the topology, the faults and their times, and what the workers choose. The threads
 // of a machine are not in it, so it repeats the weather and not every step.
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -26,6 +27,7 @@ struct RoundOptions {
   std::filesystem::path binary;           // of warren: runs as a worker
   std::filesystem::path clock_shim = {};  // empty: clocks do not step
   bool is_reckless = false;               // a mistake of the workers, to see that it is found
+  std::function<void()> tick = [] {};     // called now and then
 };
 
 struct RoundReport {
@@ -59,6 +61,7 @@ class Round {
   Arena& arena() { return *arena_; }
   bool has_fault() const { return fault_.has_value(); }
   void signal_workers(int signal);
+  void let_pass(Clock::duration time);
 
   RoundOptions options_;
   Random random_;

@@ -7,7 +7,10 @@
 #include <sstream>
 #include <thread>
 
+#include "mirror/mirror_sim.h"
+#include "torture/lease_sim.h"
 #include "torture/lease_torture.h"
+#include "torture/mirror_torture.h"
 
 namespace warren::torture {
 
@@ -21,25 +24,41 @@ bool is_installed(const std::string& program) {
   return false;
 }
 
-RoundOptions round_options(std::uint64_t seed) {
+RoundOptions round_options(std::uint64_t seed, std::function<void()> tick) {
   std::error_code ignored;
   auto binary = std::filesystem::read_symlink("/proc/self/exe", ignored);
   auto shim = binary.parent_path() / "warren-clock.so";
-  RoundOptions options{.seed = seed, .binary = binary};
+  RoundOptions options{.seed = seed, .binary = binary, .tick = std::move(tick)};
   if (std::filesystem::exists(shim, ignored)) options.clock_shim = shim;
   return options;
+}
+
+Target lease_target() {
+  Target target{.name = "lease", .checked = {"I1", "I2", "I3", "I4", "I6", "I7"}};
+  target.run_round = [](auto seed, auto tick) { return torture_lease(round_options(seed, tick)); };
+  target.run_schedule = [](auto seed) { return simulate_leases(seed); };
+  return target;
+}
+
+Target mirror_target() {
+  Target target{.name = "mirror", .checked = {"I10", "I11", "I12"}};
+  target.run_round = [](auto seed, auto tick) { return torture_mirror(round_options(seed, tick)); };
+  target.run_schedule = [](auto seed) {
+    auto [events, violation] = mirror::simulate(seed);
+    return Schedule{events, std::move(violation)};
+  };
+  return target;
 }
 
 }  // namespace
 
 Result<std::vector<Target>> targets_for(const std::string& what, bool is_sim) {
   if (!is_sim && !is_installed("redis-server"))
-    return fail(Errc::unavailable,
+    return fail(Errc::invalid,
                 "redis-server is not installed; apt-get install redis-server, or use --sim");
   std::vector<Target> targets;
-  if (what != "mirror")
-    targets.push_back(
-        {"lease", {}, [](auto seed) { return torture_lease(round_options(seed)); }, nullptr});
+  if (what != "mirror") targets.push_back(lease_target());
+  if (what != "lease") targets.push_back(mirror_target());
   return targets;
 }
 

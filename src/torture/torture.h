@@ -20,11 +20,12 @@ struct Schedule {
 struct Target {
   std::string name;
   std::vector<std::string> checked;  // invariants of its simulation
-  std::function<RoundReport(std::uint64_t seed)> run_round;
-  std::function<Schedule(std::uint64_t seed)> run_schedule;  // from any thread
+  // Calls `tick` now and then.
+  std::function<RoundReport(std::uint64_t seed, std::function<void()> tick)> run_round = {};
+  std::function<Schedule(std::uint64_t seed)> run_schedule = {};  // from any thread
 };
 
-// "lease", "mirror" or "all". Errc::unavailable: redis-server, which real rounds need, is not
+// "lease", "mirror" or "all". Errc::invalid: redis-server, which real rounds need, is not
 // installed.
 Result<std::vector<Target>> targets_for(const std::string& what, bool is_sim);
 

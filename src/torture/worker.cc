@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "redis/client.h"
 #include "torture/lease_worker.h"
+#include "torture/mirror_worker.h"
 
 namespace warren::torture {
 
@@ -38,7 +39,8 @@ int run(const WorkerTerms& terms) {
   asio::io_context io(1);
   auto client = redis::Client::create(io.get_executor(), settings_for(terms));
   if (!client) return 1;
-  auto work = run_lease_worker(**client, terms);
+  auto work = terms.what == lease_worker ? run_lease_worker(**client, terms)
+                                         : run_mirror_worker(**client, terms);
   asio::co_spawn(io, std::move(work),
                  [](std::exception_ptr thrown) { ensure(!thrown, "a worker returns its errors"); });
   io.run();
@@ -57,6 +59,7 @@ std::vector<std::string> words_of(const WorkerTerms& terms) {
           std::to_string(terms.process),
           std::to_string(terms.seed),
           std::to_string(terms.locks),
+          std::to_string(terms.log_entries),
           std::to_string(terms.ttl.count()),
           std::to_string(int(terms.replicated)),
           std::to_string(int(terms.is_reckless)),
@@ -67,10 +70,11 @@ Result<WorkerTerms> worker_from(std::span<const std::string> words) {
   WorkerTerms terms;
   int mode = 0, replicated = 0, reckless = 0;
   std::chrono::milliseconds::rep ttl = 0;
-  if (words.size() != 11 || !read_number(words[1], mode) || mode < 0 || mode > 2 ||
+  if (words.size() != 12 || !read_number(words[1], mode) || mode < 0 || mode > 2 ||
       !read_number(words[4], terms.process) || !read_number(words[5], terms.seed) ||
-      !read_number(words[6], terms.locks) || !read_number(words[7], ttl) ||
-      !read_number(words[8], replicated) || !read_number(words[9], reckless))
+      !read_number(words[6], terms.locks) || !read_number(words[7], terms.log_entries) ||
+      !read_number(words[8], ttl) || !read_number(words[9], replicated) ||
+      !read_number(words[10], reckless))
     return fail(Errc::invalid, "these are not the words of a worker");
   terms.what = words[0];
   terms.servers.mode = static_cast<redis::Mode>(mode);
@@ -87,12 +91,12 @@ Result<WorkerTerms> worker_from(std::span<const std::string> words) {
   terms.ttl = std::chrono::milliseconds(ttl);
   terms.replicated = replicated == 1;
   terms.is_reckless = reckless == 1;
-  terms.journal = words[10];
+  terms.journal = words[11];
   return terms;
 }
 
 std::optional<int> run_as_worker(std::span<const std::string> words) {
-  if (words.empty() || words[0] != lease_worker) return std::nullopt;
+  if (words.empty() || (words[0] != lease_worker && words[0] != mirror_worker)) return std::nullopt;
   auto terms = worker_from(words);
   return terms ? run(*terms) : 2;
 }

@@ -19,6 +19,7 @@ struct WorkerTerms {
   history::ProcessId process = 0;
   std::uint64_t seed = 0;
   history::LockId locks = 3;
+  std::size_t log_entries = 100'000;   // of mirrors
   std::chrono::milliseconds ttl = 1s;  // of leases; others measure their patience by it
   bool replicated = false;
   bool is_reckless = false;  // a planted mistake: writes without showing its token
