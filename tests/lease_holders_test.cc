@@ -150,6 +150,55 @@ TEST_CASE("a write under a token that is no longer the newest is refused, and en
   }
 }
 
+TEST_CASE("a write under a token that a failover lost leaves the lease to its holder") {
+  RedisServer server;
+  for (auto terms : both_ways) {
+    with_sessions(
+        two(server), 3s,
+        [](Sessions& holders, RedisServer& redis, LeaseTerms& t) -> awaitable<void> {
+          auto lease = co_await holders[0]->try_acquire(t);
+          REQUIRE(lease);
+          // As a replica knows it that did not hear of the last token.
+          auto fence = redis.cli({"GET", t.key + ":fence"});
+          auto rest = fence.substr(fence.find(' ', fence.find(' ') + 1));
+          redis.cli({"SET", t.key + ":fence", "0 1" + rest});
+          auto token = lease->token();
+          auto written = co_await lease->guarded(Command("SET", "{t}:state", "alice's"));
+          CHECK(written);
+          auto refused = co_await holders[1]->try_acquire(t);
+          REQUIRE(!refused);
+          CHECK(refused.error().code == Errc::held_elsewhere);
+          auto released = co_await lease->release();
+          CHECK(released);
+          CHECK(redis.cli({"EXISTS", t.key}) == "0");
+          auto next = co_await holders[1]->try_acquire(t);
+          REQUIRE(next);
+          CHECK(next->token() > token);
+          CHECK(!redis.cli({"GET", t.key + ":fence"}).contains('*'));
+        },
+        server, terms);
+  }
+}
+
+TEST_CASE("who holds a lease below a token that was shown meanwhile is given a higher one") {
+  RedisServer server;
+  LeaseTerms terms{"{t}:job", "alice", 1s};
+  with_sessions(
+      two(server), 3s,
+      [](Sessions& holders, LeaseTerms& t) -> awaitable<void> {
+        auto lease = co_await holders[0]->try_acquire(t);
+        REQUIRE(lease);
+        FencingToken lost{lease->token().epoch, lease->token().counter + 1'000'000};
+        auto written = co_await run_guarded(holders[1]->client(), "{t}:job:fence", lost,
+                                            Command("SET", "{t}:state", "bob's"));
+        CHECK(written);
+        co_await eventually(10s, "the holder has a token above that one",
+                            [&] { return lease->token() > lost; });
+        CHECK(lease->is_held());
+      },
+      terms);
+}
+
 TEST_CASE("a plain SET NX PX of an older client is respected, and loses nothing to us") {
   RedisServer server;
   with_sessions(

@@ -201,7 +201,13 @@ int main(int argc, char** argv) {
   // `warren torture` runs this program again, as processes that it can stop and kill.
   std::vector<std::string> words(argv + std::min(argc, 1), argv + argc);
   if (auto done = warren::torture::run_as_worker(words)) return *done;
-  auto exit = run(argc, argv);
+  auto exit = Exit::failed;
+  try {
+    exit = run(argc, argv);
+  } catch (const std::system_error&) {
+    // fmt tells with this that it could not print; said below, if it was standard output.
+    if (!std::ferror(stdout)) throw;
+  }
   if (std::fflush(stdout) != 0 || std::ferror(stdout)) {
     fmt::print(stderr, "error: standard output cannot be written\n");
     exit = Exit::failed;

@@ -1,6 +1,7 @@
 -- One lease: who holds it, under which token, and who waits for it.
 -- KEYS  1 lease: the value that its holder shows to others, kept only while it is held
---       2 fence: "epoch counter attempt session since_us": the last grant; outlives the holder
+--       2 fence: "epoch counter attempt session since_us": the last grant; outlives the holder. A
+--         "*" behind it: somebody has shown a newer token since
 --       3 queue: "attempt session channel ttl_ms value" of each who waits, the first in line first
 -- ARGV  1 acquire, renew or release  2 attempt  3 value  4 ttl_ms, or 0: as long as the session
 --       5 session, or -  6 epoch of the topology, as the caller knows it  7 retention_ms of the fence
@@ -16,12 +17,12 @@ local before, old = ARGV[9], ARGV[10]
 local time = redis.call('TIME')
 local now = tonumber(time[1]) * 1000000 + tonumber(time[2])
 
-local epoch, counter, owner, owner_session, since = 0, 0, '', '-', now
+local epoch, counter, owner, owner_session, since, is_raised = 0, 0, '', '-', now, false
 local record = redis.call('GET', fence)
 if record then
-  local e, c, o, s, at = string.match(record, '^(%d+) (%d+) ?(%S*) ?(%S*) ?(%d*)')
+  local e, c, o, s, at, mark = string.match(record, '^(%d+) (%d+) ?(%S*) ?(%S*) ?(%d*)(%*?)')
   epoch, counter, owner, owner_session = tonumber(e), tonumber(c), o, s ~= '' and s or '-'
-  since = tonumber(at) or now
+  since, is_raised = tonumber(at) or now, mark == '*'
 end
 local shown = redis.call('GET', lease)
 if shown and owner_session ~= '-' and redis.call('EXISTS', owner_session) == 0 then
@@ -80,7 +81,7 @@ end
 
 if is_mine then  -- a renewal, or an acquisition whose first answer was lost
   local kept_by = ttl == '0' and session or '-'
-  if topology > epoch or kept_by ~= owner_session then
+  if topology > epoch or kept_by ~= owner_session or is_raised then
     owner_session = kept_by
     write_fence()
   else

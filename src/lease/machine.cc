@@ -181,6 +181,8 @@ void LeaseMachine::ask(LeaseId id, Record& record, Clock::time_point now) {
   if (is_renewal) request.deadline = std::min(request.deadline, deadline(record));
   request.is_renewal = is_renewal;
   request.replicated = record.terms.replicated && !is_renewal && !record.is_left;
+  // Replicas that stay behind are told of before patience ends.
+  if (request.replicated) request.deadline -= (request.deadline - now) / 4;
   record.is_known = true;
   record.asks_again = false;
   Flight flight{id, &session, session.generation, now, is_renewal, record.is_left};
@@ -273,61 +275,74 @@ void LeaseMachine::on_session_reply(Session& session, const Flight& flight,
 void LeaseMachine::on_lease_reply(LeaseId id, Record& record, const Flight& flight,
                                   const Result<redis::Reply>& reply, bool has_all_replicas,
                                   Clock::time_point now) {
+  if (!reply) return on_failed(id, record, flight, reply.error(), now);
+  if (record.state == LeaseState::ended && !record.is_left) return;
   bool was_held = is_held(record);
-  if (!reply) {
-    auto code = reply.error().code;
-    if (code == Errc::timeout || code == Errc::unknown_outcome) record.is_loose = true;
-    if (!is_transient(code) && flight.is_release) return erase(id);
-    if (!is_transient(code) && !was_held && record.state != LeaseState::ended)
-      return end(id, record, code, reply.error().what);
-    if (was_held) record.is_doubted = true;
-    record.next = now + patience_between_attempts;
-  } else if (record.is_left && !flight.is_release) {
-    record.next = now;  // asked before we left: what it says is to be given back
-  } else if (record.is_left) {
+  bool is_granted = number(*reply, 0) == 1;
+  if (is_granted && !record.is_left) record.shown = record.offered;
+
+  // Asked before we left, or were granted it by message, or for a session that is replaced: what it
+  // says is no longer so.
+  bool is_of_another_session = flight.generation != record.session->generation &&
+                               (is_granted ? !record.terms.ttl : record.waits && !was_held);
+  bool is_outdated = record.is_left
+                         ? !flight.is_release
+                         : is_of_another_session || (was_held && !is_granted && !flight.is_renewal);
+  if (is_outdated) {
+    record.next = now;
+    return update(id, record, now);
+  }
+  if (record.is_left) {
     // What was under way without an answer when we left may arrive after this, so once more.
     if (!std::exchange(record.is_loose, false)) return erase(id);
     record.next = now + patience_between_attempts;
-  } else if (record.state == LeaseState::ended) {
-    return;
-  } else if (number(*reply, 0) == 1) {
-    record.shown = record.offered;
-    if (!was_held && record.terms.replicated && !has_all_replicas)
-      return end(id, record, Errc::unavailable,
-                 fmt::format("lease {}: granted, but not all replicas have it", record.terms.key));
-    FencingToken token{std::uint64_t(number(*reply, 1)), std::uint64_t(number(*reply, 2))};
-    if (!record.terms.ttl && flight.generation != record.session->generation) {
-      record.next = now;  // kept by a session that is replaced
-    } else {
-      record.generation = flight.generation;
-      return on_granted(id, record, token, flaws_.deadline_from_reply ? now : flight.sent, now);
-    }
-  } else if (was_held && !flight.is_renewal) {
-    record.next = now;  // asked before it was granted
-  } else if (was_held) {
+    return update(id, record, now);
+  }
+  if (!is_granted) return on_refused(id, record, flight, *reply, now);
+  if (!was_held && record.terms.replicated && !has_all_replicas)
+    return end(id, record, Errc::unavailable,
+               fmt::format("lease {}: granted, but not all replicas have it", record.terms.key));
+  FencingToken token{std::uint64_t(number(*reply, 1)), std::uint64_t(number(*reply, 2))};
+  record.generation = flight.generation;
+  on_granted(id, record, token, flaws_.deadline_from_reply ? now : flight.sent, now);
+}
+
+void LeaseMachine::on_failed(LeaseId id, Record& record, const Flight& flight, const Error& error,
+                             Clock::time_point now) {
+  auto code = error.code;
+  if (code == Errc::timeout || code == Errc::unknown_outcome) record.is_loose = true;
+  if (!is_transient(code) && flight.is_release) return erase(id);
+  if (!is_transient(code) && !is_held(record) && record.state != LeaseState::ended)
+    return end(id, record, code, error.what);
+  if (is_held(record)) record.is_doubted = true;
+  record.next = now + patience_between_attempts;
+  update(id, record, now);
+}
+
+void LeaseMachine::on_refused(LeaseId id, Record& record, const Flight& flight,
+                              const redis::Reply& reply, Clock::time_point now) {
+  if (is_held(record)) {
     record.is_known = false;
     return end(
         id, record, Errc::lease_lost,
         fmt::format("lease {}: token {} is over", record.terms.key, to_string(record.token)));
-  } else if (!record.waits) {
+  }
+  if (!record.waits) {
     ++counters_.refused;
     record.is_known = record.is_loose;
     return end(id, record, Errc::held_elsewhere,
                fmt::format("lease {} is held by {}", record.terms.key,
-                           reply->items.size() > 4 ? reply->items[4].text : "somebody"));
-  } else if (flight.generation != record.session->generation) {
-    record.next = now;  // in line for a session that is replaced
-  } else {
-    record.queued_under = session_key(*record.session);
-    record.asked = flight.sent;
-    record.server_us = number(*reply, 3);
-    // When the holder crashes nobody tells us, and Redis' own news of it come seconds late. The
-    // first in line looks right after the end; the others in turn, should the first be gone too.
-    auto rest = number(*reply, 1) < 0 ? 1s : std::chrono::milliseconds(number(*reply, 1));
-    auto turn = std::min<std::int64_t>(number(*reply, 2), 50) * 5ms;
-    record.next = record.asks_again ? now : now + rest + 2ms + turn;
-    set(id, record, LeaseState::waiting);
+                           reply.items.size() > 4 ? reply.items[4].text : "somebody"));
   }
+  record.queued_under = session_key(*record.session);
+  record.asked = flight.sent;
+  record.server_us = number(reply, 3);
+  // When the holder crashes nobody tells us, and Redis' own news of it come seconds late. The first
+  // in line looks right after the end; the others in turn, should the first be gone too.
+  auto rest = number(reply, 1) < 0 ? 1s : std::chrono::milliseconds(number(reply, 1));
+  auto turn = std::min<std::int64_t>(number(reply, 2), 50) * 5ms;
+  record.next = record.asks_again ? now : now + rest + 2ms + turn;
+  set(id, record, LeaseState::waiting);
   update(id, record, now);
 }
 

@@ -195,6 +195,10 @@ class LeaseMachine {
   void on_lease_reply(LeaseId id, Record& record, const Flight& flight,
                       const Result<redis::Reply>& reply, bool has_all_replicas,
                       Clock::time_point now);
+  void on_failed(LeaseId id, Record& record, const Flight& flight, const Error& error,
+                 Clock::time_point now);
+  void on_refused(LeaseId id, Record& record, const Flight& flight, const redis::Reply& reply,
+                  Clock::time_point now);
   void on_granted(LeaseId id, Record& record, FencingToken token, Clock::time_point since,
                   Clock::time_point now);
   void update(LeaseId id, Record& record, Clock::time_point now);

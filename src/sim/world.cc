@@ -2,7 +2,16 @@
 
 #include <algorithm>
 
+#include "base/error.h"
+
 namespace warren::sim {
+
+namespace {
+
+// Whoever asks for more asks without end.
+constexpr int most_at_an_instant = 1'000'000;
+
+}  // namespace
 
 void World::at(Clock::time_point time, Action action) {
   if (free_places_.empty()) {
@@ -21,7 +30,8 @@ void World::run_until(Clock::time_point time) {
     std::ranges::pop_heap(queue_, std::greater());
     auto due = queue_.back();
     queue_.pop_back();
-    now_ = due.time;
+    if (std::exchange(now_, due.time) != due.time) at_this_instant_ = 0;
+    ensure(++at_this_instant_ < most_at_an_instant, "a schedule goes on: its time does not stop");
     auto action = std::move(actions_[due.place]);
     free_places_.push_back(due.place);
     ++done_;

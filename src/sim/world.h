@@ -55,6 +55,7 @@ class World {
   std::vector<Action> actions_;
   std::vector<std::uint32_t> free_places_;
   std::uint64_t asked_ = 0, done_ = 0;
+  int at_this_instant_ = 0;
   Random random_;
 };
 

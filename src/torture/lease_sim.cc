@@ -13,7 +13,6 @@ using history::LeaseHistory;
 using history::LockId;
 using history::ProcessId;
 using history::Token;
-using history::Window;
 using sim::Words;
 
 constexpr auto session_ttl = 400ms;

@@ -9,6 +9,13 @@ using namespace warren::torture;
 
 namespace {
 
+// Sanitizers look at each step, and it is the same step in every schedule.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr std::uint64_t schedules_to_run = 1'000;
+#else
+constexpr std::uint64_t schedules_to_run = 20'000;
+#endif
+
 // The invariant that the first failing schedule of these breaks.
 std::string found_with(LeaseMistake mistake, std::uint64_t schedules) {
   for (std::uint64_t seed = 1; seed <= schedules; ++seed)
@@ -19,10 +26,11 @@ std::string found_with(LeaseMistake mistake, std::uint64_t schedules) {
 
 }  // namespace
 
-TEST_CASE("20,000 schedules of leases, with faults of all kinds, break no invariant") {
+TEST_CASE("thousands of schedules of leases, with faults of all kinds, break no invariant") {
   Target target{"lease", {}, nullptr, [](std::uint64_t seed) { return simulate_leases(seed); }};
-  auto result = simulate_many(target, {.first_seed = 1, .schedules = 20'000}, [](double, auto) {});
-  CHECK(result.schedules == 20'000);
+  SimulationOptions options{.first_seed = 1, .schedules = schedules_to_run};
+  auto result = simulate_many(target, options, [](double, auto) {});
+  CHECK(result.schedules == schedules_to_run);
   CHECK_MESSAGE(!result.violation, "seed ", result.seed, "\n", result.violation->text());
 }
 

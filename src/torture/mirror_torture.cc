@@ -13,7 +13,6 @@ namespace {
 using history::MirrorHistory;
 using history::MirrorJudge;
 using history::ProcessId;
-using history::Token;
 using history::Verdict;
 using history::Violation;
 
