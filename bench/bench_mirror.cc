@@ -198,7 +198,7 @@ void bench_writes() {
     print({shape.name, median(ours), "change/s",
            fmt::format("redis-benchmark -c 1 -P {}, the same script", shape.depth), median(peer),
            // Many calls in flight, of large batches, keep the server busier than one at a time can.
-           shape.changes == 1 ? std::optional(0.8) : std::nullopt});
+           0.8});
   }
 }
 
