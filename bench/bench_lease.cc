@@ -4,15 +4,13 @@
 // reconnection. What is missing to it is what the lease costs the client.
 #include <arpa/inet.h>
 #include <netinet/tcp.h>
-#include <sched.h>
 #include <sys/socket.h>
 #include <unistd.h>
-
-#include <thread>
 
 #include "bench_primitives.h"
 #include "lease/lease.h"
 #include "lease/scripts.h"
+#include "measure.h"
 #include "redis/parser.h"
 #include "report.h"
 #include "testkit/process.h"
@@ -25,18 +23,6 @@ namespace {
 
 constexpr int rounds = 5;
 constexpr int window = 256;
-
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
-
-void pin(pid_t process, int core) {
-  if (std::thread::hardware_concurrency() < 2) return;
-  cpu_set_t cores;
-  CPU_ZERO(&cores);
-  CPU_SET(core, &cores);
-  sched_setaffinity(process, sizeof(cores), &cores);
-}
 
 redis::Settings settings_for(const RedisServer& server) {
   redis::Settings settings;

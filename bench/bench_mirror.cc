@@ -2,7 +2,6 @@
 // read by a bare SCAN and MGET.
 #define DOCTEST_CONFIG_IMPLEMENT
 #include <doctest/doctest.h>
-#include <sched.h>
 
 #include <array>
 #include <cstdlib>
@@ -11,6 +10,7 @@
 #include <thread>
 
 #include "base/log.h"
+#include "measure.h"
 #include "mirror/mirror.h"
 #include "mirror/scripts.h"
 #include "report.h"
@@ -37,18 +37,6 @@ namespace {
 
 constexpr int rounds = 5;
 enum : std::size_t { node_type, stream_type, instance_type };
-
-void pin(pid_t process, int core) {
-  if (std::thread::hardware_concurrency() < 2) return;
-  cpu_set_t cores;
-  CPU_ZERO(&cores);
-  CPU_SET(core, &cores);
-  sched_setaffinity(process, sizeof(cores), &cores);
-}
-
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
 
 MirrorTerms terms() {
   MirrorTerms t;

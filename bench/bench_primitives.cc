@@ -2,13 +2,12 @@
 #include "bench_primitives.h"
 
 #include <doctest/doctest.h>
-#include <sched.h>
 
 #include <cstdlib>
 #include <string_view>
-#include <thread>
 
 #include "base/log.h"
+#include "measure.h"
 
 using namespace warren;
 
@@ -21,11 +20,6 @@ int main(int argc, char** argv) {
   if (!log::configure(quiet)) return 1;
   if (argc == 3 && std::string_view(argv[1]) == "hold")
     return bench::hold_until_killed(static_cast<unsigned short>(std::atoi(argv[2])));
-  if (std::thread::hardware_concurrency() >= 2) {
-    cpu_set_t core;
-    CPU_ZERO(&core);
-    CPU_SET(1, &core);
-    sched_setaffinity(0, sizeof(core), &core);
-  }
+  bench::pin(0, 1);
   bench::bench_leases();
 }

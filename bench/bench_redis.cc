@@ -5,13 +5,13 @@
 // client under test the other; the two take turns, and medians are compared.
 #define DOCTEST_CONFIG_IMPLEMENT
 #include <doctest/doctest.h>
-#include <sched.h>
 #include <sys/resource.h>
 
 #include <array>
 #include <thread>
 
 #include "base/log.h"
+#include "measure.h"
 #include "redis/client.h"
 #include "report.h"
 #include "testkit/redis_server.h"
@@ -25,18 +25,6 @@ using namespace warren::bench;
 namespace {
 
 constexpr int rounds = 5;
-
-void pin(pid_t process, int core) {
-  if (std::thread::hardware_concurrency() < 2) return;
-  cpu_set_t cores;
-  CPU_ZERO(&cores);
-  CPU_SET(core, &cores);
-  sched_setaffinity(process, sizeof(cores), &cores);
-}
-
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
 
 double cpu_seconds() {
   rusage usage{};

@@ -485,7 +485,8 @@ TEST_CASE("whoever waits when a mirror is closed is told") {
         TaskGroup group(all[0]->client->executor());
         group.start("put", wait(mirror, ends));
         group.start("applied", wait_applied(mirror, ends));
-        co_await sleep_for(1ms);  // they have begun
+        auto waits = [](Mirror& m) { return m.waiting_changes() == 1; };
+        co_await eventually(10s, "the put waits", waits, mirror);
         co_await mirror.close();
         co_await group.join();
         CHECK(ends == std::vector{Errc::cancelled, Errc::cancelled});
