@@ -657,7 +657,7 @@ TEST_CASE("torture in a simulation tells what ran, what was checked and that all
   CHECK(outcome.out.contains("lease schedules 200, mirror schedules 200"));
   CHECK(outcome.out.contains("from seed 7"));
   CHECK(outcome.out.contains("I1  a resource accepts no token older"));
-  CHECK(outcome.out.contains("I10 mirrors apply every change once"));
+  CHECK(outcome.out.contains("I10 mirrors end equal to Redis"));
   CHECK(outcome.out.contains("every promise was kept"));
   CHECK(!outcome.out.contains("\x1b"));
   CHECK(!outcome.err.contains("\r"));  // no bar where there is no terminal

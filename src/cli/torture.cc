@@ -100,7 +100,7 @@ void print_verdict(const TortureOptions& options, const Tally& tally, Clock::dur
   line("ran", fmt::format("{} in {:.1f} s from seed {}", listed(tally.runs),
                           std::chrono::duration<double>(took).count(), options.seed));
   line("operations", listed(tally.counts));
-  line("faults", listed(tally.faults));
+  line("faults", options.is_sim ? "simulated, by the seed of each schedule" : listed(tally.faults));
   const char* title = "checked";
   for (auto& [size, invariant] : tally.checked) {
     line(title, fmt::format("{:<4}{}", invariant, torture::meaning_of(invariant)));

@@ -71,7 +71,7 @@ std::string meaning_of(const std::string& invariant) {
       {"I5", "what was acknowledged as replicated survives"},
       {"I6", "whoever waits is granted, or told, in time"},
       {"I7", "first come, first served"},
-      {"I10", "mirrors end equal to Redis and know their age; in simulations, also every step to it"},
+      {"I10", "mirrors end equal to Redis and know their age; simulated: each step too"},
       {"I11", "reads do not go back, and see the own writes, or say that history was rewritten"},
       {"I12", "nothing is left behind"},
   };
