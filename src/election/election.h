@@ -16,8 +16,8 @@ struct ElectionTerms {
   std::string key;
   std::string candidate;  // what others read in the key while we lead
   std::chrono::milliseconds ttl = 15s;
-  // Leads without a lease when no Redis can be reached, as a lone instance may. With more than one
-  // instance there would then be as many leaders.
+  // Leads without a lease when no Redis can be reached, as a lone instance may, and until it
+  // reaches one again. With more than one instance there would then be as many leaders.
   bool leads_alone = false;
 };
 
