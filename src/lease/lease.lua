@@ -15,7 +15,7 @@ local topology, retention, channel = tonumber(ARGV[6]), ARGV[7], ARGV[8]
 local before, old = ARGV[9], ARGV[10]
 
 local time = redis.call('TIME')
-local now = tonumber(time[1]) * 1000000 + tonumber(time[2])
+local now = time[1] * 1000000 + time[2]
 
 local epoch, counter, owner, owner_session, since, is_raised = 0, 0, '', '-', now, false
 local record = redis.call('GET', fence)
@@ -25,19 +25,16 @@ if record then
   since, is_raised = tonumber(at) or now, mark == '*'
 end
 local shown = redis.call('GET', lease)
-if shown and owner_session ~= '-' and redis.call('EXISTS', owner_session) == 0 then
-  shown = false
-end
-
-local function token() return string.format('%.0f %.0f', epoch, counter) end
+local is_mine = shown and owner == attempt and (shown == value or shown == before)
 
 -- The token grows by itself, by the server's clock (should this record be lost with a failover or
 -- a restart), and by the topology's epoch (should the clock of the next server be behind).
+local token
 local function write_fence()
   epoch = math.max(epoch, topology)
   counter = math.max(counter + 1, now)
-  redis.call('SET', fence,
-             token() .. ' ' .. owner .. ' ' .. owner_session .. string.format(' %.0f', since), 'PX',
+  token = string.format('%d %d ', epoch, counter)
+  redis.call('SET', fence, string.format('%s%s %s %d', token, owner, owner_session, since), 'PX',
              retention)
 end
 
@@ -58,7 +55,7 @@ local function hand_over()
     if redis.call('EXISTS', s) == 1 then
       grant(a, t == '0' and s or '-', t, v)
       if a ~= attempt then
-        redis.call('SPUBLISH', news, a .. ' ' .. token() .. string.format(' %.0f', now))
+        redis.call('SPUBLISH', news, a .. ' ' .. token .. string.format('%d', now))
       end
       return true
     end
@@ -68,17 +65,22 @@ end
 local function entry_of(s)
   return attempt .. ' ' .. s .. ' ' .. channel .. ' ' .. ttl .. ' ' .. value
 end
-local is_mine = shown and owner == attempt and (shown == value or shown == before)
 
 if what == 'release' then
-  if channel ~= '-' then
+  if channel ~= '-' then  -- even of the holder an entry may be left, of a session that was replaced
     redis.call('LREM', queue, 0, entry_of(session))
     if old ~= '-' then redis.call('LREM', queue, 0, entry_of(old)) end
   end
-  if is_mine and not hand_over() then redis.call('DEL', lease) end
-  return is_mine and {1, epoch, counter, now} or {0, 0, 0, now, ''}
+  if is_mine then
+    if not hand_over() then redis.call('DEL', lease) end
+    return {1, epoch, counter, now}
+  end
+  return {0, 0, 0, now, ''}
 end
 
+if shown and owner_session ~= '-' and redis.call('EXISTS', owner_session) == 0 then
+  shown, is_mine = false, false
+end
 if is_mine then  -- a renewal, or an acquisition whose first answer was lost
   local kept_by = ttl == '0' and session or '-'
   if topology > epoch or kept_by ~= owner_session or is_raised then

@@ -107,12 +107,22 @@ Async<Reply> Conversation::receive(Clock::time_point deadline) {
     in_begin_ = 0;
     auto size = in_.size();
     in_.resize(size + std::min(parser_.needed(), size) + chunk);
-    auto done = transport_->read(std::span(in_).subspan(size));
+    auto space = std::span(in_).subspan(size);
+    bool is_timed = deadline != Clock::time_point::max();
+    Transport::Done done;
+    if (is_timed)
+      done = transport_->read(space);
+    else
+      done = co_await transport_->receive(space);
     in_.resize(size + done.bytes);
     if (done.status == Transport::Done::closed) co_return std::unexpected(transport_->why());
-    if (done.status == Transport::Done::would_block) {
+    if (done.status == Transport::Done::some) continue;
+    if (is_timed) {
       auto readable = co_await in_time(transport_->wait_readable(), deadline, address_);
       if (!readable) co_return std::unexpected(readable.error());
+    } else {
+      auto state = co_await asio::this_coro::cancellation_state;
+      if (is_cancelled(state)) co_return fail(Errc::cancelled, "the caller left");
     }
   }
 }

@@ -25,7 +25,7 @@ class Conversation {
   // The same for one command; an error reply becomes Errc::refused or Errc::denied.
   Async<Reply> ask(Command command, Clock::time_point deadline);
   // The two halves, for a connection on which messages arrive by themselves. A late `next` may be
-  // called again.
+  // called again. Without a deadline it is cheaper.
   Async<> send(std::string bytes, Clock::time_point deadline);
   Async<Reply> next(Clock::time_point deadline);
 

@@ -50,7 +50,7 @@ struct LinkCounters {
 // tried again ever more rarely.
 class Vigil {
  public:
-  static constexpr auto length = 40us;
+  static constexpr auto length = 100us;
   bool may_begin() {
     if (skip_ > 0) --skip_;
     return skip_ == 0;

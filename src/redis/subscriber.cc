@@ -72,6 +72,7 @@ class Subscriber::Feed {
 
   // On this connection:
   std::unique_ptr<Conversation> conversation_;
+  Clock::time_point heard_;
   std::set<Name> asked_;
   std::deque<Question> questions_;  // not answered yet; the server answers each once, in order
   std::map<Name, Error> refused_;
@@ -116,15 +117,16 @@ Async<> Subscriber::Feed::listen() {
   auto dialled = co_await owner_.client_.dial(slot_, deadline);
   if (!dialled) co_return std::unexpected(dialled.error());
   conversation_ = std::move(*dialled);
+  heard_ = Clock::now();
   auto ended = co_await (read_loop() || write_loop());
   co_return ended.index() == 0 ? std::get<0>(ended) : std::get<1>(ended);
 }
 
 Async<> Subscriber::Feed::read_loop() {
   for (;;) {
-    auto reply =
-        co_await conversation_->next(Clock::now() + owner_.client_.settings().silence_limit);
+    auto reply = co_await conversation_->next(Clock::time_point::max());
     if (!reply) co_return std::unexpected(reply.error());
+    heard_ = Clock::now();
     auto taken = take(std::move(*reply));
     if (!taken) co_return taken;
   }
@@ -133,12 +135,16 @@ Async<> Subscriber::Feed::read_loop() {
 // Makes what is asked for equal to what is wanted, and shows that the connection lives.
 Async<> Subscriber::Feed::write_loop() {
   auto interval = owner_.client_.settings().ping_interval;
+  auto patience = owner_.client_.settings().silence_limit;
   auto next_ping = Clock::now() + interval;
   while (!wanted_.empty()) {
     auto sent = co_await send_changes();
     if (!sent) co_return sent;
-    if (asked_ == wanted_) co_await changed_.wait(next_ping);
-    if (Clock::now() < next_ping) continue;
+    if (asked_ == wanted_) co_await changed_.wait(std::min(next_ping, heard_ + patience));
+    auto now = Clock::now();
+    if (now >= heard_ + patience)
+      co_return fail(Errc::timeout, "{} does not answer", to_string(conversation_->address()));
+    if (now < next_ping) continue;
     if (is_misplaced())
       co_return fail(Errc::unavailable, "{} is no longer the right server",
                      to_string(conversation_->address()));
