@@ -86,7 +86,8 @@ std::string lease_command(std::string_view what, int key, std::uint64_t attempt)
                                 "0",
                                 "86400000",
                                 "-",
-                                "alice"};
+                                "alice",
+                                "-"};
   return std::string(scripts::lease.by_hash(keys, args).bytes());
 }
 

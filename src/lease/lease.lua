@@ -9,108 +9,95 @@
 --       10 session before this one, or -
 -- Returns {1, epoch, counter, now_us} to the holder. To others: {0, ms until the lease ends unless
 -- it is renewed or -1, how many are before us in the queue, now_us, value of the holder}.
-local lease, fence, queue = KEYS[1], KEYS[2], KEYS[3]
-local what, attempt, value, ttl, session = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
-local topology, retention, channel = tonumber(ARGV[6]), ARGV[7], ARGV[8]
-local before, old = ARGV[9], ARGV[10]
+local call, match, format = redis.call, string.match, string.format
+local lease, fence, queue = unpack(KEYS)
+local what, attempt, value, ttl, session, topology, retention, channel, before, old = unpack(ARGV)
+topology = tonumber(topology)
 
-local time = redis.call('TIME')
+local time = call('TIME')
 local now = time[1] * 1000000 + time[2]
 
 local epoch, counter, owner, owner_session, since, is_raised = 0, 0, '', '-', now, false
-local record = redis.call('GET', fence)
+local record = call('GET', fence)
 if record then
-  local e, c, o, s, at, mark = string.match(record, '^(%d+) (%d+) ?(%S*) ?(%S*) ?(%d*)(%*?)')
+  local e, c, o, s, at, mark = match(record, '^(%d+) (%d+) ?(%S*) ?(%S*) ?(%d*)(%*?)')
   epoch, counter, owner, owner_session = tonumber(e), tonumber(c), o, s ~= '' and s or '-'
   since, is_raised = tonumber(at) or now, mark == '*'
 end
-local shown = redis.call('GET', lease)
+local shown = call('GET', lease)
+if shown and owner_session ~= '-' and what ~= 'release' and call('EXISTS', owner_session) == 0 then
+  shown = false
+end
 local is_mine = shown and owner == attempt and (shown == value or shown == before)
-
--- The token grows by itself, by the server's clock (should this record be lost with a failover or
--- a restart), and by the topology's epoch (should the clock of the next server be behind).
-local token
-local function write_fence()
-  epoch = math.max(epoch, topology)
-  counter = math.max(counter + 1, now)
-  token = string.format('%d %d ', epoch, counter)
-  redis.call('SET', fence, string.format('%s%s %s %d', token, owner, owner_session, since), 'PX',
-             retention)
-end
-
-local granted = false  -- to the caller, just now
-local function grant(to, to_session, ttl_ms, to_value)
-  owner, owner_session, shown, since, granted = to, to_session, to_value, now, to == attempt
-  write_fence()
-  redis.call('SET', lease, to_value, 'PX', ttl_ms == '0' and retention or ttl_ms)
-end
-
--- Hands a free lease to the first in line who still lives; says whether there was one.
-local function hand_over()
-  while true do
-    local entry = redis.call('LPOP', queue)
-    if not entry then return false end
-    local a, s, news, t, v = string.match(entry, '^(%S+) (%S+) (%S+) (%d+) (.*)$')
-    if a == attempt then s = session end  -- the entry may be of the one before
-    if redis.call('EXISTS', s) == 1 then
-      grant(a, t == '0' and s or '-', t, v)
-      if a ~= attempt then
-        redis.call('SPUBLISH', news, a .. ' ' .. token .. string.format('%d', now))
-      end
-      return true
-    end
-  end
-end
-
-local function entry_of(s)
-  return attempt .. ' ' .. s .. ' ' .. channel .. ' ' .. ttl .. ' ' .. value
+local entry, old_entry  -- of the caller in the queue
+if channel ~= '-' then
+  local rest = ' ' .. channel .. ' ' .. ttl .. ' ' .. value
+  entry = attempt .. ' ' .. session .. rest
+  if old ~= '-' then old_entry = attempt .. ' ' .. old .. rest end
 end
 
 if what == 'release' then
-  if channel ~= '-' then  -- even of the holder an entry may be left, of a session that was replaced
-    redis.call('LREM', queue, 0, entry_of(session))
-    if old ~= '-' then redis.call('LREM', queue, 0, entry_of(old)) end
-  end
-  if is_mine then
-    if not hand_over() then redis.call('DEL', lease) end
+  -- Even of the holder an entry may be left, of a session that was replaced.
+  if entry then call('LREM', queue, 0, entry) end
+  if old_entry then call('LREM', queue, 0, old_entry) end
+end
+if what ~= 'acquire' and not is_mine then return {0, 0, 0, now, shown or ''} end
+
+-- Who has it from here on, when that is the caller again, or when nobody has it now: then the first
+-- in line who still lives, or else who asks for it.
+local holder, holder_session, holder_ttl, holder_value, news
+if is_mine and what ~= 'release' then  -- a renewal, or an acquisition whose first answer was lost
+  holder, holder_session, holder_ttl, holder_value = attempt, session, ttl, value
+elseif is_mine or not shown then
+  since, is_raised = now, true
+  local first
+  repeat
+    first = call('LPOP', queue)
+    if not first then
+      holder, holder_session, holder_ttl, holder_value = attempt, session, ttl, value
+      break
+    end
+    holder, holder_session, news, holder_ttl, holder_value =
+      match(first, '^(%S+) (%S+) (%S+) (%d+) (.*)$')
+    if holder == attempt then holder_session = session end  -- the entry may be of the one before
+  until call('EXISTS', holder_session) == 1 and not (what == 'release' and holder == attempt)
+  if what == 'release' and not first then
+    call('DEL', lease)
     return {1, epoch, counter, now}
   end
-  return {0, 0, 0, now, ''}
 end
 
-if shown and owner_session ~= '-' and redis.call('EXISTS', owner_session) == 0 then
-  shown, is_mine = false, false
-end
-if is_mine then  -- a renewal, or an acquisition whose first answer was lost
-  local kept_by = ttl == '0' and session or '-'
-  if topology > epoch or kept_by ~= owner_session or is_raised then
-    owner_session = kept_by
-    write_fence()
+if holder then
+  if holder_ttl ~= '0' then holder_session = '-' end
+  if is_raised or topology > epoch or holder_session ~= owner_session then
+    -- The token grows by itself, by the server's clock (should this record be lost with a failover
+    -- or a restart), and by the topology's epoch (should the clock of the next server be behind).
+    epoch = math.max(epoch, topology)
+    counter = math.max(counter + 1, now)
+    owner, owner_session = holder, holder_session
+    call('SET', fence, format('%d %d %s %s %d', epoch, counter, owner, owner_session, since),
+         'PX', retention)
   else
-    redis.call('PEXPIRE', fence, retention)
+    call('PEXPIRE', fence, retention)
   end
-  redis.call('SET', lease, value, 'PX', ttl == '0' and retention or ttl)
-  return {1, epoch, counter, now}
+  call('SET', lease, holder_value, 'PX', holder_ttl == '0' and retention or holder_ttl)
+  if holder ~= attempt then
+    call('SPUBLISH', news, format('%s %d %d %d', holder, epoch, counter, now))
+  end
+  if holder == attempt or what == 'release' then return {1, epoch, counter, now} end
+  shown = holder_value
 end
-if what == 'renew' then return {0, 0, 0, now, shown or ''} end
-
-if not shown and not hand_over() then
-  grant(attempt, ttl == '0' and session or '-', ttl, value)
-end
-if granted then return {1, epoch, counter, now} end
 
 local place = 0
-if channel ~= '-' then
-  local entry = entry_of(session)
-  place = redis.call('LPOS', queue, entry)
-  if not place and old ~= '-' then
-    place = redis.call('LPOS', queue, entry_of(old))
-    if place then redis.call('LSET', queue, place, entry) end
+if entry then
+  place = call('LPOS', queue, entry)
+  if not place and old_entry then
+    place = call('LPOS', queue, old_entry)
+    if place then call('LSET', queue, place, entry) end
   end
   if not place then
-    place = redis.call('RPUSH', queue, entry) - 1
-    redis.call('PEXPIRE', queue, retention)
+    place = call('RPUSH', queue, entry) - 1
+    call('PEXPIRE', queue, retention)
   end
 end
-local rest = redis.call('PTTL', owner_session ~= '-' and owner_session or lease)
-return {0, rest, place, now, shown}
+return {0, call('PTTL', owner_session ~= '-' and owner_session or lease), place, now, shown}

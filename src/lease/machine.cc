@@ -55,6 +55,15 @@ std::int64_t number(const redis::Reply& reply, std::size_t i) {
   return i < reply.items.size() ? reply.items[i].number : 0;
 }
 
+// An initializer list would copy each once more.
+template <class... Words>
+std::vector<std::string> words(Words&&... each) {
+  std::vector<std::string> list;
+  list.reserve(sizeof...(each));
+  (list.emplace_back(std::forward<Words>(each)), ...);
+  return list;
+}
+
 }  // namespace
 
 std::string to_string(const FencingToken& token) {
@@ -92,18 +101,23 @@ Clock::time_point LeaseMachine::deadline(const Record& record) const {
   return record.confirmed + trusted(ttl(record));
 }
 
+std::string LeaseMachine::in_slot(const Session& session, std::string_view name) const {
+  std::string key;
+  key.reserve(session.tag.size() + name.size() + terms_.holder.size() + 24);
+  if (terms_.is_cluster) key.append("{").append(session.tag).append("}:");
+  return key.append(name).append(terms_.holder);
+}
+
 std::string LeaseMachine::session_key(const Session& session) const {
-  auto name = fmt::format("warren:session:{}/{}", terms_.holder, session.generation);
-  return terms_.is_cluster ? fmt::format("{{{}}}:{}", session.tag, name) : name;
+  return in_slot(session, "warren:session:") + '/' + std::to_string(session.generation);
 }
 
 std::string LeaseMachine::channel(const Session& session) const {
-  auto name = "warren:grants:" + terms_.holder;
-  return terms_.is_cluster ? fmt::format("{{{}}}:{}", session.tag, name) : name;
+  return in_slot(session, "warren:grants:");
 }
 
 std::string LeaseMachine::attempt(LeaseId id) const {
-  return fmt::format("{}/{}", terms_.holder, id);
+  return terms_.holder + '/' + std::to_string(id);
 }
 
 std::string LeaseMachine::fence_key(const std::string& key) { return beside(key, ":fence"); }
@@ -159,19 +173,15 @@ void LeaseMachine::ask(LeaseId id, Record& record, Clock::time_point now) {
   bool is_renewal = is_held(record);
   if (is_renewal && record.offered == record.shown) record.offered = record.terms.value;
   Request request;
-  request.keys = {record.terms.key, record.fence, record.queue};
-  request.args = {record.is_left ? "release"
-                  : is_renewal   ? "renew"
-                                 : "acquire",
-                  attempt(id),
-                  record.offered,
-                  record.terms.ttl ? milliseconds(*record.terms.ttl) : "0",
-                  needs_session(record) ? session_key(session) : "-",
-                  std::to_string(epoch_),
-                  retention_ms,
-                  record.waits ? channel(session) : "-",
-                  record.shown,
-                  record.queued_under};
+  request.keys = words(record.terms.key, record.fence, record.queue);
+  request.args = words(record.is_left ? "release"
+                       : is_renewal   ? "renew"
+                                      : "acquire",
+                       attempt(id), record.offered,
+                       record.terms.ttl ? milliseconds(*record.terms.ttl) : "0",
+                       needs_session(record) ? session_key(session) : "-", std::to_string(epoch_),
+                       retention_ms, record.waits ? channel(session) : "-", record.shown,
+                       record.queued_under);
   if (record.is_left && flaws_.blind_release) {
     request.keys.clear();
     request.args = {"DEL", record.terms.key};

@@ -182,6 +182,7 @@ class LeaseMachine {
   bool needs_session(const Record& record) const { return !record.terms.ttl || record.waits; }
   Clock::duration ttl(const Record& record) const;
   Clock::time_point deadline(const Record& record) const;
+  std::string in_slot(const Session& session, std::string_view name) const;
   std::string session_key(const Session& session) const;
   std::string channel(const Session& session) const;
   std::string attempt(LeaseId id) const;

@@ -61,13 +61,15 @@ Words words_of(const redis::Command& command) {
   return words;
 }
 
-Words words_of(const redis::Script& script, const Words& keys, const Words& args) {
+Words words_of(const redis::Script& script, Words keys, Words args) {
   know_script(script);
   Words words;
   words.reserve(3 + keys.size() + args.size());
-  words.insert(words.end(), {"EVALSHA", script.hash(), std::to_string(keys.size())});
-  words.insert(words.end(), keys.begin(), keys.end());
-  words.insert(words.end(), args.begin(), args.end());
+  words.emplace_back("EVALSHA");
+  words.push_back(script.hash());
+  words.push_back(std::to_string(keys.size()));
+  std::ranges::move(keys, std::back_inserter(words));
+  std::ranges::move(args, std::back_inserter(words));
   return words;
 }
 

@@ -30,7 +30,7 @@ using Words = std::vector<std::string>;  // a command; words[0] is its name
 Words words_of(const redis::Command& command);
 // A call by hash. From then on every model of this thread knows the script: a real client would
 // send its source where the server does not.
-Words words_of(const redis::Script& script, const Words& keys, const Words& args);
+Words words_of(const redis::Script& script, Words keys, Words args);
 
 class ModelRedis {
  public:

@@ -18,7 +18,8 @@ using sim::Words;
 constexpr auto session_ttl = 400ms;
 constexpr auto own_ttl = 300ms;
 constexpr LockId lock_count = 2;
-constexpr auto faults_for = 2s, calm_for = 2s;
+// Short ones find as much as long ones in the same time, and more of them are different.
+constexpr auto faults_least = 200ms, faults_most = 800ms, calm_for = 800ms;
 
 Token token_of(FencingToken token) { return {token.epoch, token.counter}; }
 
@@ -26,6 +27,7 @@ Token token_of(FencingToken token) { return {token.epoch, token.counter}; }
 // rules are judged too.
 sim::Weather weather_for(sim::World& world) {
   sim::Weather weather;
+  if (world.chance(0.3)) weather.slow = 0.03;
   weather.breaks = world.chance(0.7) ? 5 : 0;
   weather.stops = world.chance(0.3) ? 1 : 0;
   weather.stop_most = weather.down_most = weather.step_most = weather.stale_most = 600ms;
@@ -68,6 +70,7 @@ class Participant {
  private:
   struct Want {
     LeaseId lease = 0;
+    std::string name;  // by which the server knows it
     AttemptId attempt = 0;
     LockId lock = 0;
     bool is_held = false, is_told = false;
@@ -81,7 +84,7 @@ class Participant {
   void want_something();
   void pump();
   void send(LeaseMachine::Request request);
-  void note_place(const LeaseMachine::Request& request, const Result<redis::Reply>& reply);
+  void note_place(const std::string& session, const Result<redis::Reply>& reply);
   void look();
   void use();
   void let_go();
@@ -93,8 +96,8 @@ class Participant {
   LeaseMachine machine_;
   std::set<std::string> subscribed_;
   std::optional<Want> want_;
-  std::uint64_t timer_ = 0;
-  Clock::time_point awake_at_{};
+  Clock::time_point wakes_at_ = Clock::time_point::max();  // by its timer
+  Clock::time_point awake_at_{};                           // after its pause
 };
 
 class Simulation {
@@ -104,9 +107,8 @@ class Simulation {
         mistake(planted),
         weather(weather_for(world)),
         servers(world, {.replicas = is_lossy(weather) ? 2 : 0, .weather = weather}) {
-    script = scripts::lease.source();
     if (mistake == LeaseMistake::counter_regresses)
-      replace("math.max(counter + 1, now)", "counter + 1");
+      script = spoilt("math.max(counter + 1, now)", "counter + 1");
   }
 
   Schedule run();
@@ -117,13 +119,14 @@ class Simulation {
   sim::Servers servers;
   LeaseHistory history;
   Resource resources[lock_count];
-  std::string script;
+  redis::Script script = scripts::lease;
 
  private:
-  void replace(std::string_view what, std::string_view with) {
-    auto at = script.find(what);
-    ensure(at != script.npos, "the script has what is to be spoilt");
-    script.replace(at, what.size(), with);
+  static redis::Script spoilt(std::string_view what, std::string_view with) {
+    auto source = scripts::lease.source();
+    auto at = source.find(what);
+    ensure(at != source.npos, "the script has what is to be spoilt");
+    return {"spoilt", source.replace(at, what.size(), with)};
   }
   void add_participant();
   void kill_some();
@@ -204,7 +207,8 @@ void Participant::want_something() {
     auto lease = machine_.begin(std::move(terms), waits, patience, w.now());
     ensure(lease.has_value(), "these terms are fine");
     want.lease = *lease;
-    want_ = want;
+    want.name = fmt::format("p{}/{}", id_, want.lease);
+    want_ = std::move(want);
     pump();
   });
 }
@@ -222,18 +226,20 @@ void Participant::pump() {
 void Participant::send(LeaseMachine::Request request) {
   auto options = redis::CallOptions().idempotent();
   if (request.is_renewal) options = options.lane(redis::Lane::renewal);
-  Words words = request.args;
-  if (!request.keys.empty()) {
-    words = {"EVAL", all_.script, std::to_string(request.keys.size())};
-    words.insert(words.end(), request.keys.begin(), request.keys.end());
-    words.insert(words.end(), request.args.begin(), request.args.end());
-  }
-  auto deadline = request.deadline;
+  auto& args = request.args;
+  std::string session;  // under which it is put in line
+  if (!request.keys.empty() && args[0] == "acquire" && args[7] != "-" && want_ &&
+      args[1] == want_->name)
+    session = args[4];
+  auto words = request.keys.empty()
+                   ? std::move(args)
+                   : sim::words_of(all_.script, std::move(request.keys), std::move(args));
   connection_.call(
-      std::move(words), deadline,
-      [this, asked = std::move(request)](Result<redis::Reply> reply) {
-        note_place(asked, reply);
-        machine_.on_reply(asked.id, std::move(reply), true, all_.world.now());
+      std::move(words), request.deadline,
+      [this, id = request.id, lease = want_ ? want_->lease : 0,
+       asked_under = std::move(session)](Result<redis::Reply> reply) {
+        if (want_ && want_->lease == lease && !asked_under.empty()) note_place(asked_under, reply);
+        machine_.on_reply(id, std::move(reply), true, all_.world.now());
         pump();
       },
       options);
@@ -241,15 +247,9 @@ void Participant::send(LeaseMachine::Request request) {
 
 // Where the server put it in the line, by the server's own clock; unless an answer was lost, and
 // with it the knowledge of when.
-void Participant::note_place(const LeaseMachine::Request& request,
-                             const Result<redis::Reply>& reply) {
-  if (!want_ || request.keys.empty() || request.args[0] != "acquire") return;
-  if (request.args[1] != fmt::format("p{}/{}", id_, want_->lease)) return;
+void Participant::note_place(const std::string& session, const Result<redis::Reply>& reply) {
   if (!reply) want_->may_judge_place = false;
-  if (!reply || !want_->may_judge_place || request.args[7] == "-") return;
-  if (reply->items[0].number == 1) return;
-  const auto& session = request.args[4];
-  if (want_->session == session) return;
+  if (!want_->may_judge_place || reply->items[0].number == 1 || want_->session == session) return;
   want_->session = session;
   // In one microsecond several may come.
   auto place_us = std::uint64_t(reply->items[3].number);
@@ -328,10 +328,12 @@ void Participant::let_go() {
 
 void Participant::set_timer() {
   auto wake = machine_.wake_at();
-  auto number = ++timer_;
-  if (wake == Clock::time_point::max()) return;
-  connection_.at(wake, [this, number] {
-    if (number != timer_) return;
+  if (wake >= wakes_at_) return;  // then it looks again
+  wakes_at_ = wake;
+  connection_.at(wake, [this, wake] {
+    if (wake != wakes_at_) return;
+    wakes_at_ = Clock::time_point::max();
+    if (machine_.wake_at() > all_.world.now()) return set_timer();
     machine_.on_time(all_.world.now());
     pump();
   });
@@ -375,23 +377,26 @@ void Simulation::cut_some() {
 }
 
 Schedule Simulation::run() {
-  auto count = 3 + world.below(3);
+  auto count = 2 + world.below(3);
   for (std::uint64_t i = 0; i < count; ++i) add_participant();
   servers.begin_faults();
   if (world.chance(0.5)) kill_some();
   if (world.chance(0.5)) pause_some();
   if (world.chance(0.5)) cut_some();
   auto begin = world.now();
-  world.run_until(begin + faults_for);
+  auto end = begin + world.between(faults_least, faults_most);
+  world.run_until(end);
   servers.end_faults();
   has_faults_ = false;
-  world.run_until(begin + faults_for + calm_for);
-
-  history::LeaseBounds bounds{.ttl = session_ttl, .wake = 200ms, .slack = 1ms};
   // What went wrong last takes its time to mend. Where a clock stepped back, what was granted
   // before lasts longer by so much.
-  auto mended = begin + faults_for + std::max(weather.stop_most, weather.down_most) +
-                (weather.clock_steps > 0 ? weather.step_most : 0s);
+  auto mended = end + 100ms;
+  if (weather.stops > 0 || is_lossy(weather))
+    mended += std::max(weather.stop_most, weather.down_most);
+  if (weather.clock_steps > 0) mended += weather.step_most;
+  world.run_until(mended + calm_for);
+
+  history::LeaseBounds bounds{.ttl = session_ttl, .wake = 200ms, .slack = 1ms};
   bounds.excused.push_back({begin, mended});
   if (is_lossy(weather)) {
     bounds.lossy.push_back({begin, mended + weather.stale_most});
