@@ -19,7 +19,7 @@ constexpr auto session_ttl = 400ms;
 constexpr auto own_ttl = 300ms;
 constexpr LockId lock_count = 2;
 // Short ones find as much as long ones in the same time, and more of them are different.
-constexpr auto faults_least = 200ms, faults_most = 800ms, calm_for = 800ms;
+constexpr auto faults_least = 200ms, faults_most = 600ms, calm_for = 800ms;
 
 Token token_of(FencingToken token) { return {token.epoch, token.counter}; }
 
