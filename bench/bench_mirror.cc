@@ -1,6 +1,5 @@
 // The mirror beside what it is made of: the same script run by redis-benchmark, and the same keys
 // read by a bare SCAN and MGET.
-#define DOCTEST_CONFIG_IMPLEMENT
 #include <doctest/doctest.h>
 
 #include <array>
@@ -9,7 +8,7 @@
 #include <random>
 #include <thread>
 
-#include "base/log.h"
+#include "bench_primitives.h"
 #include "measure.h"
 #include "mirror/mirror.h"
 #include "mirror/scripts.h"
@@ -175,8 +174,8 @@ void bench_writes() {
     const char* name;
     int callers, puts, changes, depth, calls;
   };
-  for (auto shape : {Shape{"mirror.put_1", 256, 400, 1, 256, 100'000},
-                     Shape{"mirror.put_100", 16, 160, 100, 4, 2'000}}) {
+  for (auto shape : {Shape{"primitives.mirror.put_1", 256, 400, 1, 256, 100'000},
+                     Shape{"primitives.mirror.put_100", 16, 160, 100, 4, 2'000}}) {
     std::vector<double> ours, peer;
     for (int round = 0; round < rounds; ++round) {
       ours.push_back(writes_per_second(server, shape.callers, shape.puts, shape.changes));
@@ -253,8 +252,14 @@ void bench_lag() {
   };
   run(body(server, lags));
   std::ranges::sort(lags);
-  print({"mirror.lag_20000.p50", lags[lags.size() / 2], "ms"});
-  print({"mirror.lag_20000.p99", lags[lags.size() * 99 / 100], "ms", "", {}, 20.0, Better::lower});
+  print({"primitives.mirror.lag_20000.p50", lags[lags.size() / 2], "ms"});
+  print({"primitives.mirror.lag_20000.p99",
+         lags[lags.size() * 99 / 100],
+         "ms",
+         "",
+         {},
+         20.0,
+         Better::lower});
 }
 
 // --- an outage -----------------------------------------------------------------------------------
@@ -288,7 +293,7 @@ void bench_outage() {
     co_await stop(bob);
   };
   run(body(server, link, seconds), 120s);
-  print({"mirror.catch_up_100000", seconds, "s", "", {}, 1.0, Better::lower});
+  print({"primitives.mirror.catch_up_100000", seconds, "s", "", {}, 1.0, Better::lower});
 }
 
 // --- all keys ------------------------------------------------------------------------------------
@@ -390,9 +395,15 @@ awaitable<void> bench_reads(unsigned short port) {
   }
   auto spent = allocations - before;
   REQUIRE(found == std::size_t(2'000'000) * rounds);
-  print({"mirror.read", median(acquire), "ns", "", {}, 100.0, Better::lower});
-  print({"mirror.read_and_find", median(lookup), "ns", "", {}, 100.0, Better::lower});
-  print({"mirror.read_allocations", double(spent), "allocations", "", {}, 0.0, Better::lower});
+  print({"primitives.mirror.read", median(acquire), "ns", "", {}, 100.0, Better::lower});
+  print({"primitives.mirror.read_and_find", median(lookup), "ns", "", {}, 100.0, Better::lower});
+  print({"primitives.mirror.read_allocations",
+         double(spent),
+         "allocations",
+         "",
+         {},
+         0.0,
+         Better::lower});
   co_await stop(instance);
 }
 
@@ -402,27 +413,16 @@ void bench_all_keys() {
   fill(server);
   Loads loads;
   for (int round = 0; round < rounds; ++round) run(load_both(server.port(), loads));
-  print({"mirror.load_81000", median(loads.ours), "key/s", "bare pipelined SCAN and MGET",
-         median(loads.bare), 0.7});
+  print({"primitives.mirror.load_81000", median(loads.ours), "key/s",
+         "bare pipelined SCAN and MGET", median(loads.bare), 0.7});
   run(bench_reads(server.port()));
 }
 
 }  // namespace
 
-// NOLINTNEXTLINE(bugprone-exception-escape): a benchmark whose server dies may end in any way.
-int main(int argc, char** argv) {
-  doctest::Context context;
-  context.setAsDefaultForAssertsOutOfTestCases();
-  log::Options quiet;
-  quiet.levels = "error";
-  if (!log::configure(quiet)) return 1;
-  pin(0, 1);
-  double load = 0;
-  getloadavg(&load, 1);
-  fmt::print(stderr, "load average {:.2f}; below 0.3 the figures are worth keeping\n", load);
-  std::string_view part = argc > 1 ? argv[1] : "";  // all of them
-  if (part.empty() || part == "keys") bench_all_keys();
-  if (part.empty() || part == "writes") bench_writes();
-  if (part.empty() || part == "lag") bench_lag();
-  if (part.empty() || part == "outage") bench_outage();
+void warren::bench::bench_mirrors() {
+  bench_all_keys();
+  bench_writes();
+  bench_lag();
+  bench_outage();
 }

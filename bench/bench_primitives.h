@@ -6,5 +6,6 @@ namespace warren::bench {
 void bench_leases();
 // The process that bench_leases() kills.
 int hold_until_killed(unsigned short port);
+void bench_mirrors();
 
 }  // namespace warren::bench

@@ -174,14 +174,13 @@ void LeaseMachine::ask(LeaseId id, Record& record, Clock::time_point now) {
   if (is_renewal && record.offered == record.shown) record.offered = record.terms.value;
   Request request;
   request.keys = words(record.terms.key, record.fence, record.queue);
-  request.args = words(record.is_left ? "release"
-                       : is_renewal   ? "renew"
-                                      : "acquire",
-                       attempt(id), record.offered,
-                       record.terms.ttl ? milliseconds(*record.terms.ttl) : "0",
-                       needs_session(record) ? session_key(session) : "-", std::to_string(epoch_),
-                       retention_ms, record.waits ? channel(session) : "-", record.shown,
-                       record.queued_under);
+  request.args =
+      words(record.is_left ? "release"
+            : is_renewal   ? "renew"
+                           : "acquire",
+            attempt(id), record.offered, record.terms.ttl ? milliseconds(*record.terms.ttl) : "0",
+            needs_session(record) ? session_key(session) : "-", std::to_string(epoch_),
+            retention_ms, record.waits ? channel(session) : "-", record.shown, record.queued_under);
   if (record.is_left && flaws_.blind_release) {
     request.keys.clear();
     request.args = {"DEL", record.terms.key};

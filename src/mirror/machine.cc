@@ -192,8 +192,7 @@ void Machine::on_write_reply(Clock::time_point now, Request request, const Resul
     write_failures_ = 0;
     ++counters_.writes;
     auto before = reply->items.size() > 1 ? reply->items[1].text : "";
-    if (auto entry = outbox_.on_written(*version, std::move(before)))
-      on_own(now, *std::move(entry));
+    written_ = outbox_.on_written(*version, std::move(before));
     return;
   }
   Error error = reply ? Error{Errc::protocol, "the script answered " + redis::to_string(*reply)}
@@ -623,6 +622,9 @@ void Machine::end_compare(Clock::time_point now) {
 
 std::optional<Request> Machine::next(Clock::time_point now) {
   if (auto request = next_write(now)) return request;
+  // The server is busy with the next batch while we apply this one and load the one after it.
+  if (auto entry = std::exchange(written_, {})) on_own(now, *std::move(entry));
+  outbox_.prepare();
   if (std::exchange(diverged_, false)) rewritten(now, {});
   if (phase_ == MirrorPhase::cold || now < retry_at_) return {};
   if (phase_ == MirrorPhase::resync && now >= resync_at_) begin_load(now);

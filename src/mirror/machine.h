@@ -193,6 +193,7 @@ class Machine {
   std::function<double()> random_;
   Flaws flaws_;
   Outbox outbox_;
+  std::optional<Entry> written_;  // our own, to be applied
   std::uint64_t epoch_ = 0;
   std::uint64_t server_ = 0;  // grows when it may be another one
 

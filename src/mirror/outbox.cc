@@ -69,10 +69,14 @@ void Outbox::forget(Place put) {
 }
 
 std::optional<Outbox::Write> Outbox::next(std::uint64_t epoch) {
-  if (!flight_ && waiting_.empty()) return {};
-  if (!flight_) load();
+  if (!flight_ && !loaded_ && waiting_.empty()) return {};
+  if (!flight_) flight_ = loaded_ ? std::exchange(loaded_, {}) : load();
   if (flight_->write) flight_->write->args[0] = std::to_string(epoch);
   return std::exchange(flight_->write, {});
+}
+
+void Outbox::prepare() {
+  if (!loaded_ && changes_ >= worth_preparing) loaded_ = load();
 }
 
 void Outbox::on_failed(Write write) {
@@ -112,7 +116,7 @@ std::vector<Outbox::Item> Outbox::take_items(Flight& flight) {
   return single;
 }
 
-void Outbox::load() {
+Outbox::Flight Outbox::load() {
   Flight flight{++number_, {}, Write{}, {}};
   auto items = take_items(flight);
   auto& [keys, args] = *flight.write;
@@ -136,7 +140,7 @@ void Outbox::load() {
   }
   flight.packed = packer.take();
   args[4] = flight.packed;
-  flight_ = std::move(flight);
+  return flight;
 }
 
 std::optional<Entry> Outbox::on_written(Version version, std::string before) {
@@ -159,6 +163,8 @@ void Outbox::on_refused(const Error& error) {
 
 void Outbox::abandon(const Error& error) {
   on_refused(error);
+  if (auto loaded = std::exchange(loaded_, {}))
+    resolve(std::move(loaded->receipts), std::unexpected(error));
   newest_.clear();
   changes_ = bytes_ = 0;
   for (auto& put : std::exchange(waiting_, {}))

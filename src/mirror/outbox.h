@@ -1,7 +1,7 @@
 #pragma once
 // What waits to be written, and the one batch that is on its way.
 //
-// One batch at a time: whatever is put meanwhile goes with the next one. So batches run in the
+// One batch at a time: whatever is put meanwhile goes with the ones after it. So batches run in the
 // order of their numbers, and a number that Redis has seen says that a batch is done: one that is
 // sent again because its answer was lost, or that a paused server finds late in a dead socket,
 // does nothing the second time. Rejected: many batches in flight, since a script that must be sent
@@ -39,6 +39,7 @@ class Outbox {
 
   static constexpr std::size_t batch_changes = 1000;
   static constexpr std::size_t batch_bytes = 4u << 20;
+  static constexpr std::size_t worth_preparing = 100;  // changes
 
   // Errc::invalid: an unknown type, or more than one batch holds. Errc::overloaded: the queue is
   // full, and nothing was taken.
@@ -51,6 +52,9 @@ class Outbox {
   };
   // The next batch; none when nothing waits, or one is on its way.
   std::optional<Write> next(std::uint64_t epoch);
+  // While one is on its way: makes the next one ready when it is large, so that the server need not
+  // wait for that.
+  void prepare();
   // It may or may not have been written, or could not be now: it is the next one again.
   void on_failed(Write write);
   // It is in the log. Returns the entry for the log's readers; `before` is empty when it was
@@ -61,8 +65,9 @@ class Outbox {
   // Nothing will be written any more.
   void abandon(const Error& error);
 
-  std::size_t waiting() const { return waiting_.size() + (flight_ ? 1 : 0); }  // puts
-  std::size_t changes() const { return changes_; }                             // that wait
+  // Puts, of which each batch that is ready or on its way counts as one.
+  std::size_t waiting() const { return waiting_.size() + (flight_ ? 1 : 0) + (loaded_ ? 1 : 0); }
+  std::size_t changes() const { return changes_; }  // that wait, and are in no batch yet
 
  private:
   // A change as the script and the log want it, made while the batch before is on its way.
@@ -87,7 +92,7 @@ class Outbox {
   Result<std::size_t> check(const Batch& batch) const;
   void forget(Place put);
   std::vector<Item> take_items(Flight& flight);
-  void load();
+  Flight load();
   static void resolve(std::vector<std::shared_ptr<Receipt>> receipts,
                       const Result<Version>& result);
 
@@ -99,6 +104,7 @@ class Outbox {
   std::size_t bytes_ = 0;
   std::uint64_t number_ = 0;
   std::optional<Flight> flight_;
+  std::optional<Flight> loaded_;  // the next one
 };
 
 }  // namespace warren::mirror

@@ -160,17 +160,50 @@ TEST_CASE("more than one batch holds is written in several, in the order in whic
   CHECK(second->keys[2] == "{c}:nodes:1000");
 }
 
+TEST_CASE("a batch made ready while another is on its way follows it, before what is put later") {
+  auto t = terms();
+  Outbox outbox(t, "w");
+  REQUIRE(outbox.put(batch({{"a", "1"}})));
+  auto first = outbox.next(0);
+  REQUIRE(first);
+  for (std::size_t i = 0; i < Outbox::worth_preparing; ++i) {
+    CHECK(outbox.changes() == i);
+    REQUIRE(outbox.put(batch({{"b" + std::to_string(i), "1"}})));
+    outbox.prepare();
+  }
+  CHECK(outbox.changes() == 0);
+  auto late = outbox.put(batch({{"b0", "2"}}));
+  outbox.on_failed(*first);
+  CHECK(outbox.next(0)->args[3] == "1");  // the first one again
+  outbox.on_written({0, 1}, "-");
+  auto second = outbox.next(7);
+  CHECK(second->args[0] == "7");
+  CHECK(second->args[3] == "2");
+  CHECK(second->keys.size() == 2 + Outbox::worth_preparing);
+  outbox.on_refused({Errc::denied, "no"});
+  CHECK(!(*late)->result);
+  auto third = outbox.next(0);
+  CHECK(third->args[3] == "3");
+  CHECK(third->args[4] == "=8 1 nodes:b02");
+}
+
 TEST_CASE("when nothing will be written any more, everybody is told") {
   auto t = terms();
   Outbox outbox(t, "w");
   auto flying = outbox.put(batch({{"a", "1"}}));
   REQUIRE(outbox.next(0));
+  Batch many;
+  for (std::size_t i = 0; i < Outbox::worth_preparing; ++i)
+    many.push_back({0, std::to_string(i), "1"});
+  auto ready = outbox.put(std::move(many));
+  outbox.prepare();
   auto waiting = outbox.put(batch({{"b", "1"}}));
+  CHECK(outbox.waiting() == 3);
   int told = 0;
-  for (const auto& receipt : {*flying, *waiting}) receipt->tell = [&] { ++told; };
+  for (const auto& receipt : {*flying, *ready, *waiting}) receipt->tell = [&] { ++told; };
   outbox.abandon({Errc::cancelled, "closed"});
-  CHECK(told == 2);
-  for (const auto& receipt : {*flying, *waiting})
+  CHECK(told == 3);
+  for (const auto& receipt : {*flying, *ready, *waiting})
     CHECK(receipt->result->error().code == Errc::cancelled);
   CHECK(outbox.waiting() == 0);
   CHECK(outbox.changes() == 0);
