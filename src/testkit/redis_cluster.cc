@@ -150,7 +150,7 @@ RedisServer& RedisCluster::owner(int slot) {
                    [&] { return agreed_owner(slot); });
 }
 
-void RedisCluster::failover(RedisServer& replica) {
+void RedisCluster::failover(RedisServer& replica, const std::string& how) {
   auto seen = peers(replica);
   auto self = std::ranges::find(seen, id(replica), &Peer::id);
   auto primary = std::ranges::find(seen, self->primary, &Peer::id);
@@ -158,7 +158,9 @@ void RedisCluster::failover(RedisServer& replica) {
     fail_test("the node is not a replica of a primary with slots");
   int slot = std::stoi(primary->slots.front());
   auto* old = &owner(slot);
-  replica.cli({"CLUSTER", "FAILOVER"});
+  std::vector<std::string> command{"CLUSTER", "FAILOVER"};
+  if (!how.empty()) command.push_back(how);
+  replica.cli(command);
   wait_for(settle_limit, "the replica owns its primary's slots", [&]() -> Result<> {
     auto now = agreed_owner(slot);
     if (!now) return std::unexpected(now.error());

@@ -29,9 +29,10 @@ class RedisCluster {
   // The primary of the slot; waits until it and all running nodes agree on that.
   RedisServer& owner(int slot);
 
-  // Makes a replica the primary of its shard; the old one, which must run, hands over to it.
-  // Returns when all running nodes know it and the old primary follows.
-  void failover(RedisServer& replica);
+  // Makes a replica the primary of its shard; the old one, which must run, hands over to it, or is
+  // not asked ("FORCE"), nor is anybody else ("TAKEOVER"). Returns when all running nodes know it
+  // and the old primary follows.
+  void failover(RedisServer& replica, const std::string& how = "");
 
   // A slot moves in three steps, between which a test may look: after the first one the source
   // answers ASK for every key that it does not have (or no longer has).

@@ -63,8 +63,10 @@ SentinelTrio::SentinelTrio(SentinelOptions options) : options_(std::move(options
   for (auto* server : {&servers_[1], &servers_[2]})
     *server = std::make_unique<RedisServer>(replica);
 
-  RedisOptions watcher{
-      .password = options_.sentinel_password, .tls = options_.servers.tls, .sentinel = true};
+  RedisOptions watcher{.password = options_.sentinel_password,
+                       .tls = options_.servers.tls,
+                       .sentinel = true,
+                       .environment = options_.sentinels.environment};
   auto add = [&]<class... Args>(fmt::format_string<Args...> line, Args&&... args) {
     watcher.config.push_back(fmt::format(line, std::forward<Args>(args)...));
   };
@@ -76,6 +78,7 @@ SentinelTrio::SentinelTrio(SentinelOptions options) : options_(std::move(options
     add("sentinel auth-pass {} {}", name, password);
   if (auto& password = options_.sentinel_password; !password.empty())
     add("sentinel sentinel-pass {}", password);
+  for (auto& line : options_.sentinels.config) watcher.config.push_back(line);
   for (auto& sentinel : sentinels_) sentinel = std::make_unique<RedisServer>(watcher);
   wait_until_settled();
 }
@@ -116,7 +119,9 @@ std::vector<RedisServer*> SentinelTrio::replicas() {
 
 RedisServer& SentinelTrio::failover() {
   auto* old = &primary();
-  auto running = std::ranges::find_if(sentinels_, [](auto& s) { return is_running(*s); });
+  // One that saw its clock step does nothing for a while.
+  auto running = std::ranges::find_if(
+      sentinels_, [](auto& s) { return is_running(*s) && s->info("sentinel_tilt") == "0"; });
   if (running == sentinels_.end()) fail_test("no sentinel runs");
   (*running)->cli({"SENTINEL", "FAILOVER", name});
   return *wait_for(settle_limit, "a new primary", [&]() -> Result<RedisServer*> {

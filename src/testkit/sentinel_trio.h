@@ -19,6 +19,7 @@ struct SentinelOptions {
   std::chrono::milliseconds failover_timeout = 5000ms;
   RedisOptions servers = {};  // for each of the three data servers; tls for the sentinels too
   std::string sentinel_password = {};  // of the sentinels themselves
+  RedisOptions sentinels = {};         // further lines and variables for each of them
 };
 
 class SentinelTrio {

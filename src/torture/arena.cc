@@ -1,13 +1,12 @@
 #include "torture/arena.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include "testkit/faulty_link.h"
 #include "testkit/redis_cluster.h"
 #include "testkit/run.h"
 #include "testkit/sentinel_trio.h"
+#include "torture/clocks.h"
 #include "torture/lease_worker.h"
 
 namespace warren::torture {
@@ -18,33 +17,10 @@ using Milliseconds = std::chrono::milliseconds;
 
 redis::Address address_of(unsigned short port) { return {"127.0.0.1", port, ""}; }
 
-// The wall clocks of servers that were started with environment().
-class Clocks {
- public:
-  explicit Clocks(std::filesystem::path shim) : shim_(std::move(shim)) {}
-  bool can_step() const { return !shim_.empty(); }
-  std::vector<std::string> environment() const {
-    if (!can_step()) return {};
-    return {"LD_PRELOAD=" + shim_.string(), "WARREN_CLOCK_FOLDER=" + folder_.path().string()};
-  }
-  void step(const RedisServer& server, std::chrono::microseconds offset) const {
-    auto path = folder_.path() / std::to_string(server.pid());
-    int file = open(path.c_str(), O_WRONLY | O_CLOEXEC);
-    long long value = offset.count();
-    bool written = file >= 0 && ::write(file, &value, sizeof value) == sizeof value;
-    close(file);
-    ensure(written, "the clock of a server can be stepped");
-  }
-
- private:
-  TempFolder folder_;
-  std::filesystem::path shim_;
-};
-
 // Faults that any server may have.
 class Faults {
  public:
-  Faults(const ArenaOptions& options) : clocks(options.clock_shim), ttl_(options.ttl) {}
+  explicit Faults(const ArenaOptions& options) : clocks(options.clock_shim), ttl_(options.ttl) {}
 
   // Half of it, twice, or so long that everything it knows has run out.
   Clock::duration some_time(Random& random) const {
@@ -88,12 +64,24 @@ class Faults {
   Fault clock_step(RedisServer& server, Random& random) const {
     static const std::vector<std::chrono::seconds> steps{1s, -1s, 30s, -30s, 3600s, -3600s};
     auto step = random.one_of(steps);
-    clocks.step(server, step);
+    clocks.set(server.pid(), step);
     return {.name = "clock stepped",
             .length = some_time(random),
-            .end = [&] { clocks.step(server, 0s); },
+            .end = [&] { clocks.set(server.pid(), 0s); },
             .is_lossy = true,
             .aftermath = std::chrono::abs(step)};
+  }
+  // By more than a lease allows for.
+  Fault clock_drift(RedisServer& server, Random& random) const {
+    clocks.set(server.pid(), 0s, random.below(2) ? 0.05 : -0.05);
+    return {.name = "clock 5 % too fast or slow",
+            .length = 2 * some_time(random),
+            .end = [&] { clocks.set(server.pid(), 0s); },
+            .is_lossy = true,
+            .aftermath = some_time(random)};
+  }
+  Fault wrong_clock(RedisServer& server, Random& random) const {
+    return random.below(3) == 0 ? clock_drift(server, random) : clock_step(server, random);
   }
 
   Clocks clocks;
@@ -119,7 +107,7 @@ class SingleArena : public Arena {
     return settings;
   }
   Fault begin_fault(Random& random) override {
-    switch (random.below(faults_.clocks.can_step() ? 12 : 11)) {
+    switch (random.below(faults_.clocks.can_lie() ? 12 : 11)) {
       case 0:
         return faults_.pause(server_, random);
       case 1:
@@ -137,7 +125,7 @@ class SingleArena : public Arena {
         server_.cli({"FLUSHALL"});
         return {"data lost", 0ms, [] {}, true, true};
       case 11:
-        return faults_.clock_step(server_, random);
+        return faults_.wrong_clock(server_, random);
       default:
         return link_fault(*random.one_of(all_links()), random);
     }
@@ -193,9 +181,13 @@ class SentinelArena : public Arena {
         trio_({.down_after = 500ms,
                .failover_timeout = 2000ms,
                // A primary that nobody follows any more should not take writes.
-               .servers = {.appendonly = true,
+               .servers = {.users = {std::string("watcher on >watcher ~* &* +@all")},
+                           .appendonly = true,
                            .config = {"min-replicas-to-write 1", "min-replicas-max-lag 2"},
-                           .environment = faults_.clocks.environment()}}) {}
+                           .environment = faults_.clocks.environment()},
+               .sentinels = {.config = {"sentinel auth-user warren watcher",
+                                        "sentinel auth-pass warren watcher"},
+                             .environment = faults_.clocks.environment()}}) {}
   std::string name() const override { return "primary, two replicas, three sentinels"; }
   bool is_replicated() const override { return true; }
   redis::Settings settings(std::size_t) const override {
@@ -211,11 +203,20 @@ class SentinelArena : public Arena {
     auto& primary = trio_.primary();
     auto& replica = *random.one_of(trio_.replicas());
     auto& sentinel = *random.one_of(trio_.sentinels());
-    switch (random.below(faults_.clocks.can_step() ? 11 : 10)) {
+    switch (random.below(faults_.clocks.can_lie() ? 14 : 12)) {
       case 8:
         return sentinels_killed();
       case 9:
         return failover_with_loss(primary);
+      case 10:
+        return hidden_from_sentinels(primary);
+      case 11:
+        sentinel.pause();
+        return {"sentinel paused", faults_.some_time(random), [&] { sentinel.resume(); }};
+      case 12:
+        // It trusts its own eyes no more, for half a minute; the two others go on.
+        faults_.clocks.set(sentinel.pid(), 60s);
+        return {"sentinel's clock stepped", faults_.some_time(random), [] {}};
       case 0:
         primary.kill();
         return {"primary killed", 2500ms, [&] { primary.restart(); }, true};
@@ -239,7 +240,7 @@ class SentinelArena : public Arena {
         trio_.failover();
         return {"failover", 0ms, [] {}, true};
       default:
-        return faults_.clock_step(random.below(2) ? primary : replica, random);
+        return faults_.wrong_clock(random.below(2) ? primary : replica, random);
     }
   }
   void settle() override { trio_.wait_until_settled(); }
@@ -253,6 +254,13 @@ class SentinelArena : public Arena {
     return {"most sentinels killed", ttl_, [&] {
               for (auto i : {0U, 1U}) trio_.sentinel(i).restart();
             }};
+  }
+  // They replace it, while clients can reach it as before.
+  Fault hidden_from_sentinels(RedisServer& primary) {
+    primary.cli({"ACL", "SETUSER", "watcher", "off"});
+    primary.cli({"CLIENT", "KILL", "USER", "watcher"});
+    return {"primary hidden from the sentinels", 2500ms,
+            [&] { primary.cli({"ACL", "SETUSER", "watcher", "on"}); }, true};
   }
   // The replicas follow nobody for a while, then one of them has to take over.
   Fault failover_with_loss(RedisServer& primary) {
@@ -287,7 +295,7 @@ class ClusterArena : public Arena {
   Fault begin_fault(Random& random) override {
     auto key = lease_key(static_cast<history::LockId>(random.below(3)));
     auto& primary = owner(key);
-    switch (random.below(faults_.clocks.can_step() ? 7 : 6)) {
+    switch (random.below(faults_.clocks.can_lie() ? 8 : 7)) {
       case 0:
         primary.kill();
         return {"primary killed", 3500ms, [&] { primary.restart(); }, true};
@@ -303,8 +311,12 @@ class ClusterArena : public Arena {
         return faults_.subscriptions_killed(primary);
       case 5:
         return faults_.connections_killed(primary);
+      case 6:
+        // Without asking the primary, or anybody.
+        cluster_.failover(replica_of(primary), "TAKEOVER");
+        return {"forced takeover", 0ms, [] {}, true};
       default:
-        return faults_.clock_step(primary, random);
+        return faults_.wrong_clock(primary, random);
     }
   }
   void settle() override { cluster_.wait_until_settled(); }

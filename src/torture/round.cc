@@ -8,7 +8,16 @@
 namespace warren::torture {
 
 namespace {
+
 constexpr std::size_t worker_count = 4;
+
+// The runtime of a sanitizer wants to be loaded first.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr bool may_preload = false;
+#else
+constexpr bool may_preload = true;
+#endif
+
 }  // namespace
 
 using history::ProcessId;
@@ -19,6 +28,7 @@ ArenaKind arena_of(std::uint64_t seed) { return static_cast<ArenaKind>(seed % 3)
 Round::Round(const RoundOptions& options)
     : options_(options),
       random_(options.seed),
+      clocks_(may_preload ? options.clock_shim : ""),
       arena_(make_arena(arena_of(options.seed), {worker_count, ttl, options.clock_shim})),
       slots_(worker_count) {}
 
@@ -33,16 +43,24 @@ Clock::duration Round::up_to(Clock::duration most) {
 void Round::start_worker(std::size_t slot) {
   auto id = ++last_process_;
   Program program{.argv = words_for(slot, id),
-                  .log = folder_.path() / fmt::format("worker-{}.log", id)};
+                  .log = folder_.path() / fmt::format("worker-{}.log", id),
+                  .environment = clocks_.environment()};
   program.argv.insert(program.argv.begin(), options_.binary.string());
   slots_[slot] = {std::make_unique<Process>(program), id};
 }
 
-// Stops a worker for a part of its ttl, or kills it and starts another.
+// Stops a worker for a part of its ttl, kills it and starts another, or sets its time of day, which
+// is no excuse for anything.
 void Round::disturb_a_worker() {
   auto index = random_.below(slots_.size());
   auto& slot = slots_[index];
   if (slot.process->is_paused()) return;
+  if (clocks_.can_lie() && random_.below(4) == 0) {
+    static const std::vector<std::chrono::seconds> steps{1s, -1s, 30s, -30s, 3600s, -3600s};
+    clocks_.set(slot.process->pid(), random_.one_of(steps));
+    ++report_.faults["worker's clock stepped"];
+    return;
+  }
   if (random_.below(3) == 0) {
     slot.process->kill();
     ours_.killed(Clock::now(), slot.id);

@@ -18,6 +18,7 @@
 #include "testkit/process.h"
 #include "testkit/temp_folder.h"
 #include "torture/arena.h"
+#include "torture/clocks.h"
 
 namespace warren::torture {
 
@@ -88,6 +89,7 @@ class Round {
   Clock::duration up_to(Clock::duration most);
 
   TempFolder folder_;
+  Clocks clocks_;  // of the workers
   std::unique_ptr<Arena> arena_;
   std::vector<Slot> slots_;
   std::optional<Fault> fault_;
