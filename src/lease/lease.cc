@@ -110,6 +110,11 @@ Async<redis::Reply> run_guarded(redis::Client& client, std::string fence, Fencin
   co_return reply;
 }
 
+redis::Script conditional_lease(std::string name, std::string_view source) {
+  return {std::move(name), fmt::format("local function lease(KEYS, ARGV)\n{}\nend\n{}",
+                                       scripts::lease.source(), source)};
+}
+
 LeaseSession::LeaseSession(redis::Client& client, std::chrono::milliseconds ttl)
     : client_(client),
       holder_(uuid4()),
@@ -204,19 +209,20 @@ Async<redis::Reply> LeaseSession::write(LeaseMachine::Request& request, bool& ha
     redis::Command command{std::span<const std::string>(request.args)};
     co_return co_await client_.ask(std::move(command), options);
   }
+  const auto& script = request.script ? *request.script : scripts::lease;
   if (!request.replicated)
-    co_return co_await client_.run(scripts::lease, request.keys, request.args, options);
+    co_return co_await client_.run(script, request.keys, request.args, options);
 
   auto role = co_await client_.ask(redis::Command("ROLE"), options.where(request.keys[0]));
   if (!role) co_return role;
   int replicas = role->items.size() > 2 ? int(role->items[2].items.size()) : 0;
   if (client_.settings().mode == redis::Mode::sentinel)
     replicas = std::max(replicas, int(client_.topology().nodes.size()) - 1);
-  auto written = co_await client_.durable(scripts::lease.by_hash(request.keys, request.args),
-                                          replicas, options);
+  auto written =
+      co_await client_.durable(script.by_hash(request.keys, request.args), replicas, options);
   if (!written && written.error().what.starts_with("NOSCRIPT"))
-    written = co_await client_.durable(scripts::lease.by_source(request.keys, request.args),
-                                       replicas, options);
+    written =
+        co_await client_.durable(script.by_source(request.keys, request.args), replicas, options);
   if (!written) co_return std::unexpected(written.error());
   has_all_replicas = written->replicas >= replicas;
   co_return std::move(written->reply);

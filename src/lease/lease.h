@@ -78,6 +78,12 @@ Async<> while_held(Lease& lease, Async<> work);
 Async<redis::Reply> run_guarded(redis::Client& client, std::string fence, FencingToken token,
                                 redis::Command command);
 
+// A script that decides about a lease together with something else, in one step. It is given the
+// keys and arguments of the lease and, behind these (KEYS[4], ARGV[11] and on), its own. It may
+// refuse with an error (Errc::refused); to grant, it returns what `lease(KEYS, ARGV)` returns,
+// whose first item is 1 when the caller has the lease. It may run twice, as the lease's own may.
+redis::Script conditional_lease(std::string name, std::string_view source);
+
 // What one process holds: keeps its leases alive with one command every third of the session's ttl,
 // however many they are, and waits in line for those that others hold.
 class LeaseSession {

@@ -55,6 +55,12 @@ std::int64_t number(const redis::Reply& reply, std::size_t i) {
   return i < reply.items.size() ? reply.items[i].number : 0;
 }
 
+// A third: two renewals in a row may be lost before the lease is.
+Clock::duration renewal_interval(const LeaseTerms& terms) {
+  Clock::duration third = terms.ttl ? Clock::duration(*terms.ttl) / 3 : retention / 3;
+  return terms.renew_every ? std::min<Clock::duration>(third, *terms.renew_every) : third;
+}
+
 // An initializer list would copy each once more.
 template <class... Words>
 std::vector<std::string> words(Words&&... each) {
@@ -131,6 +137,8 @@ Result<LeaseId> LeaseMachine::begin(LeaseTerms terms, bool waits, Clock::time_po
   if (redis::slot_of(fence) != redis::slot_of(terms.key))
     return fail(Errc::invalid, "\"{}\" is no name for a lease: its braces are not in pairs",
                 terms.key);
+  if (terms.condition.script && waits)
+    return fail(Errc::invalid, "lease {}: who waits in line cannot set a condition", terms.key);
   if (terms.ttl && *terms.ttl < 100ms)
     return fail(Errc::invalid,
                 "lease {}: a ttl of {} ms is too short to be renewed; 100 ms are not", terms.key,
@@ -181,6 +189,12 @@ void LeaseMachine::ask(LeaseId id, Record& record, Clock::time_point now) {
             attempt(id), record.offered, record.terms.ttl ? milliseconds(*record.terms.ttl) : "0",
             needs_session(record) ? session_key(session) : "-", std::to_string(epoch_),
             retention_ms, record.waits ? channel(session) : "-", record.shown, record.queued_under);
+  if (auto& condition = record.terms.condition;
+      condition.script && !is_renewal && !record.is_left) {
+    request.script = condition.script;
+    request.keys.insert(request.keys.end(), condition.keys.begin(), condition.keys.end());
+    request.args.insert(request.args.end(), condition.args.begin(), condition.args.end());
+  }
   if (record.is_left && flaws_.blind_release) {
     request.keys.clear();
     request.args = {"DEL", record.terms.key};
@@ -371,8 +385,7 @@ void LeaseMachine::on_granted(LeaseId id, Record& record, FencingToken token,
   }
   bool is_news = token != std::exchange(record.token, token);
   record.is_doubted = false;
-  auto rest = record.terms.ttl ? Clock::duration(*record.terms.ttl) : Clock::duration(retention);
-  record.next = std::max(now, since + rest / 3);
+  record.next = std::max(now, since + renewal_interval(record.terms));
   if (!was_held) {
     ++counters_.granted;
     set(id, record, LeaseState::held);

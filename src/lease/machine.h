@@ -22,8 +22,16 @@
 #include "base/error.h"
 #include "lease/token.h"
 #include "redis/reply.h"
+#include "redis/script.h"
 
 namespace warren {
+
+// Something that must hold for a lease to be granted, or must happen together with the grant: a
+// script made by conditional_lease(), with what it needs besides the lease.
+struct LeaseCondition {
+  const redis::Script* script = nullptr;
+  std::vector<std::string> keys, args;
+};
 
 struct LeaseTerms {
   std::string key;    // as others know it; without spaces
@@ -33,6 +41,9 @@ struct LeaseTerms {
   std::optional<std::chrono::milliseconds> ttl{};
   // Only a grant that all known replicas have counts. See docs/guarantees.md.
   bool replicated = false;
+  // With a ttl: renewed so often, when that is more often than every third of it.
+  std::optional<std::chrono::milliseconds> renew_every{};
+  LeaseCondition condition{};  // of who does not wait in line
 };
 
 enum class LeaseState { asking, waiting, held, uncertain, ended };
@@ -58,7 +69,9 @@ class LeaseMachine {
   // What to send. All of them may be sent twice.
   struct Request {
     std::uint64_t id = 0;
-    std::vector<std::string> keys, args;  // of scripts::lease; without keys: args are a command
+    // Of the script, or of scripts::lease when it is null; without keys: args are a command.
+    const redis::Script* script = nullptr;
+    std::vector<std::string> keys, args;
     Clock::time_point deadline{};
     bool replicated = false;  // tell how many replicas have it
     bool is_renewal = false;

@@ -367,6 +367,51 @@ TEST_CASE("a grant that not all replicas have does not count where that was aske
   CHECK(alice.sent().args[0] == "release");
 }
 
+TEST_CASE("a lease may be renewed more often than its ttl needs, not more rarely") {
+  Holder alice;
+  auto often = by_ttl, rarely = by_ttl;
+  often.renew_every = 200ms;
+  rarely.renew_every = 2s;
+  rarely.key = "other";
+  alice.hold(often);
+  alice.hold(rarely);
+  alice.pass(199ms);
+  CHECK(alice.is_silent());
+  alice.pass(2ms);
+  auto renewal = alice.sent();
+  CHECK(renewal.keys[0] == "job");
+  alice.answer(renewal, granted(0, 41));
+  alice.pass(198ms);
+  CHECK(alice.is_silent());
+}
+
+TEST_CASE("a condition decides with the acquisition, and has no part in what follows") {
+  Holder alice;
+  redis::Script script("condition", "return lease(KEYS, ARGV)");
+  auto terms = by_ttl;
+  terms.condition = {&script, {"list"}, {"name", "path"}};
+  auto id = alice.begin(terms);
+  auto request = alice.sent();
+  CHECK(request.script == &script);
+  CHECK(request.keys.size() == 4);
+  CHECK(request.keys[3] == "list");
+  CHECK(request.args.size() == 12);
+  CHECK(request.args[10] == "name");
+  alice.answer(request, granted(0, 41));
+  alice.pass(1001ms);
+  auto renewal = alice.sent();
+  CHECK(renewal.script == nullptr);
+  CHECK(renewal.keys.size() == 3);
+  alice.answer(renewal, granted(0, 41));
+  alice.machine.leave(id, alice.now);
+  CHECK(alice.sent().script == nullptr);
+
+  auto refused = alice.begin(terms);
+  alice.answer(alice.sent(), fail(Errc::refused, "WORKSPACE x"));
+  CHECK(alice.machine.why_ended(refused).what == "WORKSPACE x");
+  CHECK(alice.machine.begin(terms, true, alice.now + 1s, alice.now).error().code == Errc::invalid);
+}
+
 TEST_CASE("a new value is shown by the next renewal, and no third one before that is confirmed") {
   Holder alice;
   auto id = alice.hold(by_ttl);

@@ -1,0 +1,143 @@
+#include "instance/registry.h"
+
+#include <algorithm>
+
+#include "base/log.h"
+#include "base/uuid.h"
+#include "instance/scripts.h"
+
+namespace warren {
+
+namespace {
+
+constexpr auto heartbeat = 10s;
+constexpr int most_attempts = 100;  // at a number that nobody has taken as a name
+
+const redis::Script& registration() {
+  static const auto script = conditional_lease("join", scripts::join.source());
+  return script;
+}
+
+constexpr std::string_view workspace_refusal = "WORKSPACE ";
+
+Error explain(const Error& error, const std::string& name, const InstanceTerms& terms) {
+  if (error.code == Errc::held_elsewhere)
+    return {error.code, fmt::format("Instance name '{}' is already in use", name)};
+  if (error.code == Errc::refused && error.what.starts_with(workspace_refusal))
+    return {Errc::held_elsewhere,
+            fmt::format("workspace '{}' is already in use by instance '{}'", terms.workspace,
+                        error.what.substr(workspace_refusal.size()))};
+  return error;
+}
+
+}  // namespace
+
+std::string_view name(InstanceState state) {
+  switch (state) {
+    case InstanceState::starting:
+      return "starting";
+    case InstanceState::running:
+      return "running";
+    case InstanceState::stale:
+      return "stale";
+  }
+  std::abort();
+}
+
+Async<> Instance::keep() {
+  while (lease_.state() != LeaseState::ended) {
+    lease_.show(lock_value(entry_, WallClock::now()));
+    co_await sleep_for(heartbeat / 2);
+    auto state = co_await asio::this_coro::cancellation_state;
+    if (is_cancelled(state)) co_return fail(Errc::cancelled, "nobody keeps it any more");
+  }
+  co_await lease_.ended();
+  co_return std::unexpected(lease_.why());
+}
+
+Async<> Instance::announce(std::string url) {
+  entry_.url = std::move(url);
+  redis::Command command("HSET", keys_.list(), name_, to_json(entry_));
+  auto written = co_await lease_.guarded(std::move(command));
+  if (!written) co_return std::unexpected(written.error());
+  co_return ok;
+}
+
+Async<> Instance::leave() {
+  redis::Command command("HDEL", keys_.list(), name_);
+  auto removed = co_await lease_.guarded(std::move(command));
+  auto released = co_await lease_.release();
+  if (!removed) co_return std::unexpected(removed.error());
+  co_return released;
+}
+
+Registry::Registry(redis::Client& client, std::string prefix)
+    : client_(client), keys_{std::move(prefix), client.settings().mode == redis::Mode::cluster} {}
+
+Async<Instance> Registry::take(LeaseSession& session, std::string name,
+                               const InstanceTerms& terms) {
+  InstanceEntry entry{.run_id = uuid4(),
+                      .workspace_path = terms.workspace,
+                      .started_at = WallClock::now(),
+                      .orchestrator_pid = terms.pid,
+                      .host = terms.host,
+                      .user = terms.user};
+  LeaseTerms lock{keys_.lock(name), lock_value(entry, entry.started_at), terms.ttl};
+  lock.renew_every = std::min<std::chrono::milliseconds>(heartbeat, terms.ttl / 3);
+  lock.condition = {
+      &registration(),
+      {keys_.list()},
+      {name, terms.workspace, to_json(entry), terms.is_forced ? "1" : "0", keys_.start(), ":lock"}};
+  auto lease = co_await session.try_acquire(std::move(lock));
+  if (!lease) co_return std::unexpected(explain(lease.error(), name, terms));
+  co_return Instance(keys_, std::move(name), std::move(entry), std::move(*lease));
+}
+
+Async<Instance> Registry::join(LeaseSession& session, InstanceTerms terms) {
+  if (!terms.name.empty()) {
+    auto fits = check_instance_name(terms.name);
+    if (!fits) co_return std::unexpected(fits.error());
+    auto name = terms.name;
+    auto instance = co_await take(session, std::move(name), terms);
+    co_return instance;
+  }
+  for (int attempt = 0; attempt < most_attempts; ++attempt) {
+    auto number = co_await client_.ask(redis::Command("INCR", keys_.counter()));
+    if (!number) co_return std::unexpected(number.error());
+    auto name = fmt::format("default-{}", number->number);
+    auto taken = fmt::format("Instance name '{}' is already in use", name);
+    auto instance = co_await take(session, std::move(name), terms);
+    bool is_name_taken = !instance && instance.error().what == taken;
+    if (!is_name_taken) co_return instance;
+  }
+  co_return fail(Errc::held_elsewhere, "{} names in a row are in use", most_attempts);
+}
+
+Async<std::vector<ListedInstance>> Registry::list() {
+  auto entries = co_await client_.ask(redis::Command("HGETALL", keys_.list()));
+  if (!entries) co_return std::unexpected(entries.error());
+  std::vector<ListedInstance> instances;
+  std::vector<redis::Command> questions;
+  for (std::size_t i = 0; i + 1 < entries->items.size(); i += 2) {
+    auto& name = entries->items[i].text;
+    auto entry = parse_instance_entry(entries->items[i + 1].text);
+    if (!entry) {
+      log::warn("instance.unreadable", "name", name, "why", entry.error().what);
+      continue;
+    }
+    questions.emplace_back("EXISTS", keys_.lock(name));
+    instances.push_back({std::move(name), InstanceState::stale, std::move(*entry)});
+  }
+  if (instances.empty()) co_return instances;
+  auto locks = co_await client_.batch(std::move(questions));
+  for (std::size_t i = 0; i < instances.size(); ++i) {
+    if (!locks[i]) co_return std::unexpected(locks[i].error());
+    if (locks[i]->number == 1)
+      instances[i].state =
+          instances[i].entry.url.empty() ? InstanceState::starting : InstanceState::running;
+  }
+  std::ranges::sort(instances, {}, &ListedInstance::name);
+  co_return instances;
+}
+
+}  // namespace warren

@@ -1,0 +1,83 @@
+#pragma once
+// Instances that share one Redis: each has a name that no other has, and a workspace of its own.
+//
+//   up ──▶ join ──▶ starting ──▶ announce ──▶ running ──▶ leave
+//           │                                    └─ crash: the lock expires after 60 s, the name is
+//           └─ the name is taken, or the workspace     free, and the entry is stale: it blocks
+//           nobody
+//
+// The name is a lease, and the entry in the list is written by the script that grants it, so nobody
+// ever sees one without the other, and of two who want the same workspace one is refused.
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "instance/entry.h"
+#include "lease/lease.h"
+
+namespace warren {
+
+struct InstanceTerms {
+  std::string name;        // empty: default-1, default-2, …; a number is never used twice
+  std::string workspace;   // an absolute path without symbolic links
+  bool is_forced = false;  // although somebody else has the workspace
+  int pid = 0;
+  std::string host = {}, user = {};
+  std::chrono::milliseconds ttl = 60s;
+};
+
+class Instance {
+ public:
+  const std::string& name() const { return name_; }
+  const InstanceEntry& entry() const { return entry_; }
+  // While this holds, the name is ours; what is written under it goes through Lease::guarded().
+  Lease& lease() { return lease_; }
+
+  // Keeps the lock's value fresh; returns when the name is lost, and why.
+  Async<> keep();
+  // It is ready, and its page is here.
+  Async<> announce(std::string url);
+  // Takes it off the list and frees the name. What is on its board stays.
+  Async<> leave();
+
+ private:
+  friend class Registry;
+  Instance(InstanceKeys keys, std::string name, InstanceEntry entry, Lease lease)
+      : keys_(std::move(keys)),
+        name_(std::move(name)),
+        entry_(std::move(entry)),
+        lease_(std::move(lease)) {}
+  InstanceKeys keys_;
+  std::string name_;
+  InstanceEntry entry_;
+  Lease lease_;
+};
+
+enum class InstanceState { starting, running, stale };
+std::string_view name(InstanceState state);
+
+struct ListedInstance {
+  std::string name;
+  InstanceState state = InstanceState::stale;
+  InstanceEntry entry;
+};
+
+class Registry {
+ public:
+  // The client outlives it.
+  Registry(redis::Client& client, std::string prefix);
+  const InstanceKeys& keys() const { return keys_; }
+
+  // Errc::held_elsewhere: the name, or the workspace, is in use; Errc::invalid: the name.
+  Async<Instance> join(LeaseSession& session, InstanceTerms terms);
+  // By name. Entries that nobody can read are left out, and logged.
+  Async<std::vector<ListedInstance>> list();
+
+ private:
+  Async<Instance> take(LeaseSession& session, std::string name, const InstanceTerms& terms);
+
+  redis::Client& client_;
+  InstanceKeys keys_;
+};
+
+}  // namespace warren

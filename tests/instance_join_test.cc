@@ -1,0 +1,254 @@
+// Instances on real servers: one for each name and workspace, however many start at once.
+#include <set>
+
+#include "instance/registry.h"
+#include "testkit/faulty_link.h"
+#include "testkit/redis_cluster.h"
+#include "testkit/sentinel_trio.h"
+#include "with_sessions.h"
+
+using namespace warren;
+
+namespace {
+
+InstanceTerms terms(std::string name, std::string workspace = "/work") {
+  return {.name = std::move(name), .workspace = std::move(workspace), .pid = 42, .ttl = 1s};
+}
+
+// Joins, or says why not.
+Async<> join(LeaseSession& session, InstanceTerms wanted, std::vector<Instance>& joined,
+             std::vector<Error>& refused) {
+  Registry registry(session.client(), "holt");
+  auto instance = co_await registry.join(session, std::move(wanted));
+  if (instance)
+    joined.push_back(std::move(*instance));
+  else
+    refused.push_back(instance.error());
+  co_return ok;
+}
+
+Async<std::vector<ListedInstance>> list(LeaseSession& session) {
+  Registry registry(session.client(), "holt");
+  auto listed = co_await registry.list();
+  co_return listed;
+}
+
+}  // namespace
+
+TEST_CASE("an instance is found by others until it leaves, with what the documents promise") {
+  RedisServer server;
+  with_sessions(
+      {settings_for(server)}, 15s,
+      [](Sessions& sessions, RedisServer& redis) -> awaitable<void> {
+        auto& session = *sessions[0];
+        Registry registry(session.client(), "holt");
+        auto instance = co_await registry.join(session, terms("meta-test"));
+        REQUIRE(instance);
+        auto entry = parse_instance_entry(redis.cli({"HGET", "holt:instances", "meta-test"}));
+        REQUIRE(entry);
+        CHECK(entry->run_id == instance->entry().run_id);
+        CHECK(entry->workspace_path == "/work");
+        CHECK(entry->orchestrator_pid == 42);
+        CHECK(redis.cli({"GET", "holt:meta-test:lock"}).starts_with("orchestrator:"));
+        auto listed = co_await registry.list();
+        REQUIRE(listed);
+        REQUIRE(listed->size() == 1);
+        CHECK(listed->at(0).state == InstanceState::starting);
+        auto announced = co_await instance->announce("http://127.0.0.1:1/");
+        CHECK(announced);
+        listed = co_await registry.list();
+        CHECK(listed->at(0).state == InstanceState::running);
+        CHECK(listed->at(0).entry.url == "http://127.0.0.1:1/");
+        auto left = co_await instance->leave();
+        CHECK(left);
+        CHECK(redis.cli({"HEXISTS", "holt:instances", "meta-test"}) == "0");
+        CHECK(redis.cli({"EXISTS", "holt:meta-test:lock"}) == "0");
+      },
+      server);
+}
+
+TEST_CASE("a hundred that start at once have a hundred names, and numbers are not used again") {
+  RedisServer server;
+  with_sessions(
+      {settings_for(server), settings_for(server)}, 15s, [](Sessions& sessions) -> awaitable<void> {
+        // Somebody has one of the names already.
+        std::vector<Instance> joined;
+        std::vector<Error> refused;
+        co_await join(*sessions[0], terms("default-7", "/seven"), joined, refused);
+        REQUIRE(joined.size() == 1);
+        TaskGroup group(sessions[0]->client().executor());
+        for (int i = 0; i < 100; ++i)
+          group.start("join",
+                      join(*sessions[i % 2], terms("", fmt::format("/w/{}", i)), joined, refused));
+        co_await group.join();
+        CHECK(refused.empty());
+        std::set<std::string> names;
+        for (auto& instance : joined) names.insert(instance.name());
+        CHECK(names.size() == 101);
+        CHECK(names.contains("default-101"));
+        auto left = co_await joined.back().leave();
+        CHECK(left);
+        co_await join(*sessions[0], terms("", "/again"), joined, refused);
+        CHECK(joined.back().name() == "default-102");
+      });
+}
+
+TEST_CASE("of a hundred that want one name, or one workspace, one has it") {
+  RedisServer server;
+  for (bool is_named : {true, false})
+    with_sessions(
+        {settings_for(server), settings_for(server)}, 15s,
+        [](Sessions& sessions, bool& named) -> awaitable<void> {
+          std::vector<Instance> joined;
+          std::vector<Error> refused;
+          TaskGroup group(sessions[0]->client().executor());
+          for (int i = 0; i < 100; ++i) {
+            auto wanted = named ? terms("x", fmt::format("/w/{}", i)) : terms("", "/w");
+            group.start("join", join(*sessions[i % 2], std::move(wanted), joined, refused));
+          }
+          co_await group.join();
+          REQUIRE(joined.size() == 1);
+          REQUIRE(refused.size() == 99);
+          auto why = named ? std::string("Instance name 'x' is already in use")
+                           : fmt::format("workspace '/w' is already in use by instance '{}'",
+                                         joined[0].name());
+          for (auto& error : refused) {
+            CHECK(error.code == Errc::held_elsewhere);
+            CHECK(error.what == why);
+          }
+          auto listed = co_await list(*sessions[0]);
+          CHECK(listed->size() == 1);
+          auto left = co_await joined[0].leave();
+          CHECK(left);
+        },
+        is_named);
+}
+
+TEST_CASE("a workspace that is in use may be shared by force") {
+  RedisServer server;
+  with_sessions({settings_for(server)}, 15s, [](Sessions& sessions) -> awaitable<void> {
+    std::vector<Instance> joined;
+    std::vector<Error> refused;
+    co_await join(*sessions[0], terms("a"), joined, refused);
+    auto forced = terms("b");
+    forced.is_forced = true;
+    co_await join(*sessions[0], std::move(forced), joined, refused);
+    CHECK(joined.size() == 2);
+    co_await join(*sessions[0], terms("c"), joined, refused);
+    CHECK(refused.size() == 1);
+    auto listed = co_await list(*sessions[0]);
+    CHECK(listed->size() == 2);  // nothing is left of the one that was refused
+  });
+}
+
+TEST_CASE("an instance that is gone blocks nobody once its lock has expired, and is removed") {
+  RedisServer server;
+  FaultyLink link(server.port());
+  with_sessions(
+      {settings_for(link.port()), settings_for(server)}, 15s,
+      [](Sessions& sessions, FaultyLink& way, RedisServer& redis) -> awaitable<void> {
+        std::vector<Instance> joined, next;
+        std::vector<Error> refused;
+        co_await join(*sessions[0], terms("crash-test"), joined, refused);
+        REQUIRE(joined.size() == 1);
+        way.cut();  // as if it had been killed
+        co_await join(*sessions[1], terms("crash-test"), next, refused);
+        CHECK(refused.size() == 1);
+        auto is_stale = [](RedisServer& s) {
+          return s.cli({"EXISTS", "holt:crash-test:lock"}) == "0";
+        };
+        co_await eventually(10s, "its lock expires", is_stale, redis);
+        auto listed = co_await list(*sessions[1]);
+        REQUIRE(listed->size() == 1);
+        CHECK(listed->at(0).state == InstanceState::stale);
+        // Another one in the same workspace: the old entry does not count, and goes.
+        co_await join(*sessions[1], terms("other"), next, refused);
+        REQUIRE(next.size() == 1);
+        listed = co_await list(*sessions[1]);
+        REQUIRE(listed->size() == 1);
+        CHECK(listed->at(0).name == "other");
+        auto left = co_await next[0].leave();
+        CHECK(left);
+        // And under the old name; the one that was cut off knows, and cannot touch what is new.
+        co_await join(*sessions[1], terms("crash-test"), next, refused);
+        REQUIRE(next.size() == 2);
+        auto kept = co_await joined[0].keep();
+        CHECK(kept.error().code == Errc::lease_lost);
+        way.heal();
+        auto late = co_await joined[0].leave();
+        CHECK(!late);
+        listed = co_await list(*sessions[1]);
+        REQUIRE(listed->size() == 1);
+        CHECK(listed->at(0).entry.run_id == next[1].entry().run_id);
+      },
+      link, server);
+}
+
+TEST_CASE("the lock stays fresh while the instance is kept") {
+  RedisServer server;
+  with_sessions(
+      {settings_for(server)}, 15s,
+      [](Sessions& sessions, RedisServer& redis) -> awaitable<void> {
+        std::vector<Instance> joined;
+        std::vector<Error> refused;
+        co_await join(*sessions[0], terms("a"), joined, refused);
+        REQUIRE(joined.size() == 1);
+        auto first = redis.cli({"GET", "holt:a:lock"});
+        TaskGroup group(sessions[0]->client().executor());
+        group.start("keep", joined[0].keep());
+        auto is_newer = [](RedisServer& s, std::string& before) {
+          auto value = s.cli({"GET", "holt:a:lock"});
+          return !value.empty() && value != before;
+        };
+        co_await eventually(30s, "a newer value", is_newer, redis, first);
+        CHECK(joined[0].lease().is_held());
+        group.stop();
+        co_await group.join();
+      },
+      server);
+}
+
+TEST_CASE("what others wrote into the list disturbs nobody") {
+  RedisServer server;
+  server.cli({"HSET", "holt:instances", "broken", "{", "list", "[1]", "null", "null", "odd",
+              R"({"workspace_path":7})"});
+  for (auto name : {"broken", "list", "null", "odd"})
+    server.cli({"SET", fmt::format("holt:{}:lock", name), "1"});
+  with_sessions({settings_for(server)}, 15s, [](Sessions& sessions) -> awaitable<void> {
+    std::vector<Instance> joined;
+    std::vector<Error> refused;
+    co_await join(*sessions[0], terms("a"), joined, refused);
+    REQUIRE(joined.size() == 1);
+    auto listed = co_await list(*sessions[0]);
+    REQUIRE(listed->size() == 1);
+    co_await join(*sessions[0], terms("Not_A_Name"), joined, refused);
+    CHECK(refused.at(0).code == Errc::invalid);
+    co_await join(*sessions[0], terms("broken", "/elsewhere"), joined, refused);
+    CHECK(refused.at(1).code == Errc::held_elsewhere);  // somebody who is not one of ours
+  });
+}
+
+TEST_CASE("the same in a cluster") {
+  RedisCluster cluster;
+  redis::Settings settings;
+  settings.mode = redis::Mode::cluster;
+  settings.addresses = {{"127.0.0.1", cluster.node(0).port(), ""}};
+  with_sessions({settings}, 15s, [](Sessions& sessions) -> awaitable<void> {
+    std::vector<Instance> joined;
+    std::vector<Error> refused;
+    co_await join(*sessions[0], terms("", "/a"), joined, refused);
+    co_await join(*sessions[0], terms("", "/b"), joined, refused);
+    co_await join(*sessions[0], terms("", "/b"), joined, refused);
+    REQUIRE(joined.size() == 2);
+    CHECK(joined[1].name() == "default-2");
+    REQUIRE(refused.size() == 1);
+    CHECK(refused[0].what == "workspace '/b' is already in use by instance 'default-2'");
+    auto announced = co_await joined[0].announce("http://127.0.0.1:1/");
+    CHECK(announced);
+    auto left = co_await joined[1].leave();
+    CHECK(left);
+    auto listed = co_await list(*sessions[0]);
+    REQUIRE(listed->size() == 1);
+    CHECK(listed->at(0).state == InstanceState::running);
+  });
+}
