@@ -136,8 +136,14 @@ TEST_CASE("a workspace that is in use may be shared by force") {
     CHECK(joined.size() == 2);
     co_await join(*sessions[0], terms("c"), joined, refused);
     CHECK(refused.size() == 1);
+    co_await join(*sessions[0], terms("a"), joined, refused);
+    CHECK(refused.at(1).what == "Instance name 'a' is already in use");
+    co_await join(*sessions[0], terms(""), joined, refused);
+    CHECK(refused.size() == 3);
+    co_await join(*sessions[0], terms("", "/else"), joined, refused);
+    CHECK(joined.back().name() == "default-1");  // the one that was refused took no number
     auto listed = co_await list(*sessions[0]);
-    CHECK(listed->size() == 2);  // nothing is left of the one that was refused
+    CHECK(listed->size() == 3);  // nothing is left of those that were refused
   });
 }
 

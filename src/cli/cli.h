@@ -54,6 +54,10 @@ std::vector<Setting> all_settings();
 // Reads them, and has the log obey them.
 Result<Config> load_config(const Context& context);
 
+void add_up(CLI::App& root, Action& chosen);
+void add_down(CLI::App& root, Action& chosen);
+void add_list(CLI::App& root, Action& chosen);
+void add_orchestrate(CLI::App& root, Action& chosen);
 void add_redis_ping(CLI::App& redis, Action& chosen);
 void add_redis_info(CLI::App& redis, Action& chosen);
 void add_config(CLI::App& root, Action& chosen);
@@ -66,6 +70,8 @@ using Check = std::function<Result<>(std::string_view value)>;
 CLI::Option* add_value(CLI::App& app, const std::string& name, const std::string& kind,
                        const std::string& help, Check check, const std::string& fallback = "");
 std::string value_of(const CLI::Option& option);
+// An option without a value.
+CLI::Option* add_switch(CLI::App& app, const std::string& name, const std::string& help);
 CLI::Option* add_json(CLI::App& app);  // --json
 
 std::string flag_of(const Setting& setting);     // --redis-url

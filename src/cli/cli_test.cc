@@ -153,7 +153,7 @@ TEST_CASE("help is a result: it goes to standard output and succeeds") {
   CHECK(ping.out.contains("--count N"));
 }
 
-TEST_CASE("called by another name, it uses that name and says that the service is planned") {
+TEST_CASE("called by another name, it uses that name and says what is planned") {
   Shell shell;
   for (std::string name : {"holt", "sett", "foghorn"}) {
     auto link = std::filesystem::path(WARREN_BINARY).parent_path() / name;

@@ -20,18 +20,21 @@ std::string variable(const Environment& environment, const std::string& name) {
   return found == environment.end() ? "" : found->second;
 }
 
-// The service that a name stands for; what is not there yet is said to be so.
+// What a name stands for; what is not there yet is said to be so.
 std::string description_of(const std::string& program) {
   std::string what =
       "Warren lets many copies of a program share one Redis without stepping on each other.\n"
-      "This version has the tools to look at Redis and at this machine; its services are planned.";
+      "This version has instances of a project folder, and tools to look at Redis and at this\n"
+      "machine; the other services are planned.";
+  if (program == "foghorn")
+    return "foghorn is another name of warren, for a service (the best edge for every viewer) that\n"
+           "is planned and not in this version. Until it is, the commands are those of warren.\n\n" +
+           what;
   if (program == "warren") return what;
-  std::string service = program == "foghorn" ? "the best edge for every viewer"
-                                             : "named, isolated instances of a project";
   return fmt::format(
-      "{} is another name of warren, for a service ({}) that is planned and not in\n"
-      "this version. Until it is, the commands are those of warren.\n\n{}",
-      program, service, what);
+      "{0} is another name of warren: the keys of its instances begin with {0}. Their board, and\n"
+      "the agents on it, are planned.\n\n{1}",
+      program, what);
 }
 
 constexpr auto root_footer = R"(Settings
@@ -43,6 +46,8 @@ constexpr auto root_footer = R"(Settings
     url = "redis://redis.example:6379"
 
 Examples
+  warren up
+  warren list
   warren redis ping --redis-url redis://redis.example:6379
   warren redis info --json
   warren config show
@@ -92,6 +97,10 @@ void add_everything(CLI::App& root, const std::string& program, Action& chosen) 
       ->group("With any command");
   add_settings(root);
 
+  add_up(root, chosen);
+  add_down(root, chosen);
+  add_list(root, chosen);
+  add_orchestrate(root, chosen);
   auto* redis = root.add_subcommand("redis", "Look at Redis")->group("Look at Redis");
   redis->require_subcommand(1);
   add_redis_ping(*redis, chosen);

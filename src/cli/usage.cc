@@ -150,9 +150,12 @@ CLI::Option* add_value(CLI::App& app, const std::string& name, const std::string
   return option;
 }
 
+CLI::Option* add_switch(CLI::App& app, const std::string& name, const std::string& help) {
+  return app.add_flag(name, help);
+}
+
 CLI::Option* add_json(CLI::App& app) {
-  const std::string help = "one JSON object on one line";
-  return app.add_flag("--json", help);
+  return add_switch(app, "--json", "JSON on one line, for programs");
 }
 
 std::string value_of(const CLI::Option& option) {

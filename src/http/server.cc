@@ -69,18 +69,19 @@ std::string HttpServer::url() const {
 }
 
 awaitable<void> HttpServer::run() {
-  TaskGroup connections(acceptor_.get_executor());
-  co_await accept(connections);
-  connections.stop();
-  co_await connections.join();
+  auto accepting = [](TaskGroup& connections, HttpServer& self) -> Async<> {
+    return self.accept(connections);
+  };
+  auto ended = co_await with_group(accepting, *this);
+  if (!ended) log::debug("http.ended", "why", ended.error().what);
 }
 
-awaitable<void> HttpServer::accept(TaskGroup& connections) {
+Async<> HttpServer::accept(TaskGroup& connections) {
   for (;;) {
     boost::system::error_code error;
     auto socket = co_await acceptor_.async_accept(asio::redirect_error(asio::use_awaitable, error));
     auto state = co_await asio::this_coro::cancellation_state;
-    if (is_cancelled(state)) co_return;
+    if (is_cancelled(state)) co_return fail(Errc::cancelled, "the server is stopped");
     if (error) {
       log::warn("http.accept_failed", "why", error.message());
       co_await sleep_for(100ms);  // out of descriptors, for one

@@ -42,7 +42,7 @@ class HttpServer {
 
  private:
   HttpServer(asio::ip::tcp::acceptor acceptor, Handler handler);
-  awaitable<void> accept(TaskGroup& connections);
+  Async<> accept(TaskGroup& connections);
   awaitable<void> serve(asio::ip::tcp::socket socket);
   bool is_here(std::string_view host) const;
 

@@ -20,6 +20,10 @@ std::string in_seconds(WallClock::time_point time) {
   return text.substr(0, text.find('.')) + "Z";
 }
 
+std::int64_t milliseconds(WallClock::time_point time) {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(time.time_since_epoch()).count();
+}
+
 std::optional<WallClock::time_point> parse_time(std::string_view text) {
   std::tm parts{};
   char zone = 0;
@@ -59,7 +63,8 @@ std::string to_json(const InstanceEntry& entry) {
   json::object object{{"run_id", entry.run_id},
                       {"workspace_path", entry.workspace_path},
                       {"started_at", in_seconds(entry.started_at)},
-                      {"orchestrator_pid", entry.orchestrator_pid}};
+                      {"orchestrator_pid", entry.orchestrator_pid},
+                      {"started_at_ms", milliseconds(entry.started_at)}};
   for (auto [name, value] :
        {std::pair{"host", &entry.host}, {"user", &entry.user}, {"url", &entry.url}})
     if (!value->empty()) object[name] = *value;
@@ -79,6 +84,10 @@ Result<InstanceEntry> parse_instance_entry(std::string_view text) {
   auto started = parse_time(text_of(object, "started_at"));
   if (!started) return fail(Errc::protocol, "its started_at is no time like 2026-01-31T23:59:59Z");
   entry.started_at = *started;
+  // The same, to the millisecond, unless somebody else wrote it.
+  const auto* exact = object.if_contains("started_at_ms");
+  if (exact && exact->is_int64() && exact->get_int64() / 1000 == milliseconds(*started) / 1000)
+    entry.started_at += std::chrono::milliseconds(exact->get_int64() % 1000);
   if (const auto* pid = object.if_contains("orchestrator_pid"); pid && pid->is_int64())
     entry.orchestrator_pid = static_cast<int>(pid->get_int64());
   return entry;

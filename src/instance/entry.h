@@ -37,6 +37,10 @@ struct InstanceKeys {
   std::string counter() const { return start() + "instance_counter"; }
   std::string list() const { return start() + "instances"; }
   std::string lock(std::string_view name) const { return start() + std::string(name) + ":lock"; }
+  // Where an instance hears what it is asked to do.
+  std::string control(std::string_view name) const {
+    return start() + std::string(name) + ":x:control";
+  }
   std::string start() const { return is_cluster ? "{" + prefix + "}:" : prefix + ":"; }
 };
 

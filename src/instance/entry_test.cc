@@ -21,12 +21,12 @@ TEST_CASE("a name is a letter and then letters, digits and hyphens, 63 at most")
 TEST_CASE("an entry is written as the documents show it, and read again") {
   InstanceEntry entry{.run_id = "550e8400-e29b-41d4-a716-446655440000",
                       .workspace_path = "/home/a \"b\"/project",
-                      .started_at = WallClock::from_time_t(1759667696),
+                      .started_at = WallClock::from_time_t(1759667696) + 789ms,
                       .orchestrator_pid = 12345};
   CHECK(to_json(entry) ==
         R"({"run_id":"550e8400-e29b-41d4-a716-446655440000",)"
         R"("workspace_path":"/home/a \"b\"/project","started_at":"2025-10-05T12:34:56Z",)"
-        R"("orchestrator_pid":12345})");
+        R"("orchestrator_pid":12345,"started_at_ms":1759667696789})");
   entry.host = "edge";
   entry.user = "alice";
   entry.url = "http://127.0.0.1:7000/";

@@ -7,7 +7,8 @@
 -- that are no more are removed.
 local name, workspace, entry, forced = ARGV[11], ARGV[12], ARGV[13], ARGV[14] == '1'
 
-local list = redis.call('HGETALL', KEYS[4])
+-- A name that is taken is the first thing to tell. If it is the caller's, this ran before.
+local list = redis.call('EXISTS', KEYS[1]) == 0 and redis.call('HGETALL', KEYS[4]) or {}
 for i = 1, #list, 2 do
   if list[i] ~= name then
     if redis.call('EXISTS', ARGV[15] .. list[i] .. ARGV[16]) == 0 then

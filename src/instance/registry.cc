@@ -20,15 +20,21 @@ const redis::Script& registration() {
 
 constexpr std::string_view workspace_refusal = "WORKSPACE ";
 
+Error workspace_in_use(const std::string& workspace, std::string_view by) {
+  return {Errc::held_elsewhere,
+          fmt::format("workspace '{}' is already in use by instance '{}'", workspace, by)};
+}
+
 Error explain(const Error& error, const std::string& name, const InstanceTerms& terms) {
   if (error.code == Errc::held_elsewhere)
     return {error.code, fmt::format("Instance name '{}' is already in use", name)};
   if (error.code == Errc::refused && error.what.starts_with(workspace_refusal))
-    return {Errc::held_elsewhere,
-            fmt::format("workspace '{}' is already in use by instance '{}'", terms.workspace,
-                        error.what.substr(workspace_refusal.size()))};
+    return workspace_in_use(terms.workspace, error.what.substr(workspace_refusal.size()));
   return error;
 }
+
+// For this run and no later one under the same name.
+std::string stop_order(const InstanceEntry& entry) { return "stop " + entry.run_id; }
 
 }  // namespace
 
@@ -53,6 +59,13 @@ Async<> Instance::keep() {
   }
   co_await lease_.ended();
   co_return std::unexpected(lease_.why());
+}
+
+awaitable<void> Instance::stop_requested(redis::Subscriber& orders) {
+  for (;;) {
+    auto order = co_await orders.next();
+    if (!order || order->payload == stop_order(entry_)) co_return;
+  }
 }
 
 Async<> Instance::announce(std::string url) {
@@ -101,6 +114,13 @@ Async<Instance> Registry::join(LeaseSession& session, InstanceTerms terms) {
     auto instance = co_await take(session, std::move(name), terms);
     co_return instance;
   }
+  // So that who is refused anyway takes no number.
+  auto others = co_await list();
+  if (!others) co_return std::unexpected(others.error());
+  for (auto& other : *others)
+    if (!terms.is_forced && other.state != InstanceState::stale &&
+        other.entry.workspace_path == terms.workspace)
+      co_return std::unexpected(workspace_in_use(terms.workspace, other.name));
   for (int attempt = 0; attempt < most_attempts; ++attempt) {
     auto number = co_await client_.ask(redis::Command("INCR", keys_.counter()));
     if (!number) co_return std::unexpected(number.error());
@@ -111,6 +131,20 @@ Async<Instance> Registry::join(LeaseSession& session, InstanceTerms terms) {
     if (!is_name_taken) co_return instance;
   }
   co_return fail(Errc::held_elsewhere, "{} names in a row are in use", most_attempts);
+}
+
+Async<bool> Registry::forget(std::string name) {
+  std::vector<std::string> keys{keys_.list(), keys_.lock(name)}, args{std::move(name)};
+  auto removed = co_await client_.run(scripts::forget, std::move(keys), std::move(args));
+  if (!removed) co_return std::unexpected(removed.error());
+  co_return removed->number == 1;
+}
+
+Async<> Registry::ask_to_stop(ListedInstance instance) {
+  redis::Command order("PUBLISH", keys_.control(instance.name), stop_order(instance.entry));
+  auto sent = co_await client_.ask(std::move(order));
+  if (!sent) co_return std::unexpected(sent.error());
+  co_return ok;
 }
 
 Async<std::vector<ListedInstance>> Registry::list() {

@@ -14,6 +14,7 @@
 
 #include "instance/entry.h"
 #include "lease/lease.h"
+#include "redis/subscriber.h"
 
 namespace warren {
 
@@ -35,6 +36,10 @@ class Instance {
 
   // Keeps the lock's value fresh; returns when the name is lost, and why.
   Async<> keep();
+  // Where somebody may ask it to stop, and returns when that was done. What is asked while the
+  // connection is away is lost; who asks sees that nothing happens.
+  std::string control_channel() const { return keys_.control(name_); }
+  awaitable<void> stop_requested(redis::Subscriber& orders);
   // It is ready, and its page is here.
   Async<> announce(std::string url);
   // Takes it off the list and frees the name. What is on its board stays.
@@ -70,6 +75,10 @@ class Registry {
 
   // Errc::held_elsewhere: the name, or the workspace, is in use; Errc::invalid: the name.
   Async<Instance> join(LeaseSession& session, InstanceTerms terms);
+  // Removes the entry of one whose lock is gone; says whether there was one.
+  Async<bool> forget(std::string name);
+  // Asks an instance, wherever it runs, to leave. It is gone when its entry is.
+  Async<> ask_to_stop(ListedInstance instance);
   // By name. Entries that nobody can read are left out, and logged.
   Async<std::vector<ListedInstance>> list();
 

@@ -1,0 +1,126 @@
+// warren down: stops an instance, wherever it runs.
+#include <fmt/format.h>
+#include <signal.h>
+
+#include <fstream>
+
+#include "cli/instances.h"
+
+namespace warren::cli {
+
+namespace {
+
+struct DownOptions {
+  std::string prefix, name;
+  std::chrono::milliseconds timeout{};
+};
+
+const ListedInstance* latest(const std::vector<ListedInstance>& instances, auto&& fits) {
+  const ListedInstance* found = nullptr;
+  for (const auto& instance : instances)
+    if (fits(instance) && (!found || instance.entry.started_at > found->entry.started_at))
+      found = &instance;
+  return found;
+}
+
+// The one that is named; else the latest of this folder, else the latest of this user.
+const ListedInstance* choose(const std::vector<ListedInstance>& instances,
+                             const std::string& wanted) {
+  if (!wanted.empty()) return latest(instances, [&](auto& i) { return i.name == wanted; });
+  auto here = workspace_here(), user = user_name();
+  for (bool alive : {true, false}) {
+    auto lives = [&](auto& i) { return (i.state != InstanceState::stale) == alive; };
+    if (auto* found =
+            latest(instances, [&](auto& i) { return lives(i) && i.entry.workspace_path == here; }))
+      return found;
+    if (auto* found = latest(instances, [&](auto& i) { return lives(i) && i.entry.user == user; }))
+      return found;
+  }
+  return nullptr;
+}
+
+// The process number may be another's by now.
+bool is_orchestrator_here(const InstanceEntry& entry) {
+  if (entry.host != host_name() || entry.orchestrator_pid <= 1) return false;
+  std::ifstream file(fmt::format("/proc/{}/cmdline", entry.orchestrator_pid));
+  std::string words{std::istreambuf_iterator<char>(file), {}};
+  return words.contains(std::string_view("\0orchestrate\0", 13));
+}
+
+Async<bool> is_gone(Registry& registry, const ListedInstance& instance) {
+  auto now = co_await registry.list();
+  if (!now) co_return std::unexpected(now.error());
+  co_return std::ranges::none_of(*now, [&](auto& other) {
+    return other.name == instance.name && other.entry.run_id == instance.entry.run_id &&
+           other.state != InstanceState::stale;
+  });
+}
+
+Async<Exit> stop(Registry& registry, ListedInstance instance, DownOptions options) {
+  auto asked = co_await registry.ask_to_stop(instance);
+  if (!asked) co_return std::unexpected(asked.error());
+  auto began = Clock::now();
+  bool is_signalled = false;
+  while (Clock::now() < began + options.timeout) {
+    auto gone = co_await is_gone(registry, instance);
+    if (!gone) co_return std::unexpected(gone.error());
+    if (*gone) {
+      fmt::print("Stopped instance: {}\n", instance.name);
+      co_return Exit::ok;
+    }
+    // It may have missed what was said on a connection that broke.
+    if (!is_signalled && Clock::now() > began + options.timeout / 4) {
+      is_signalled = true;
+      if (is_orchestrator_here(instance.entry)) kill(instance.entry.orchestrator_pid, SIGTERM);
+    }
+    co_await sleep_for(20ms);
+  }
+  co_return fail(Errc::timeout, "instance {} (process {} on {}) does not stop", instance.name,
+                 instance.entry.orchestrator_pid, instance.entry.host);
+}
+
+Async<Exit> down(redis::Client& client, DownOptions options) {
+  Registry registry(client, options.prefix);
+  auto instances = co_await registry.list();
+  if (!instances) co_return std::unexpected(instances.error());
+  const auto* chosen = choose(*instances, options.name);
+  if (!chosen && !options.name.empty())
+    co_return fail(Errc::not_found, "there is no instance '{}'", options.name);
+  if (!chosen)
+    co_return fail(Errc::not_found, "there is no instance of this folder, and none of {}",
+                   user_name());
+  if (chosen->state == InstanceState::stale) {
+    auto forgotten = co_await registry.forget(chosen->name);
+    if (!forgotten) co_return std::unexpected(forgotten.error());
+    fmt::print("Stopped instance: {} (its orchestrator was gone already)\n", chosen->name);
+    co_return Exit::ok;
+  }
+  auto instance = *chosen;
+  auto stopped = co_await stop(registry, std::move(instance), std::move(options));
+  co_return stopped;
+}
+
+}  // namespace
+
+void add_down(CLI::App& root, Action& chosen) {
+  auto* app = root.add_subcommand("down", "Stop an instance; its data stays")->group("Instances");
+  app->footer(
+      "Without a name: the latest instance of this folder, else the latest of this user.\n\n"
+      "Example\n"
+      "  warren down --name myproject");
+  auto* prefix = add_prefix(*app);
+  auto* name = add_name(*app, "which one");
+  auto* timeout =
+      add_value(*app, "--timeout", "TIME", "until it must have stopped", duration(), "15s");
+  app->callback([=, &chosen] {
+    chosen = [=](const Context& context) -> Result<Exit> {
+      auto config = load_config(context);
+      if (!config) return std::unexpected(config.error());
+      DownOptions options{value_of(*prefix), value_of(*name), *parse_duration(value_of(*timeout))};
+      return with_client(context, *config, 5s,
+                         [&](redis::Client& client) { return down(client, std::move(options)); });
+    };
+  });
+}
+
+}  // namespace warren::cli

@@ -1,0 +1,24 @@
+#pragma once
+// What up, down, list and the orchestrator share.
+#include <CLI/CLI.hpp>
+#include <filesystem>
+
+#include "cli/cli.h"
+#include "instance/registry.h"
+
+namespace warren::cli {
+
+// --prefix; by default the name that the program was called by selects it.
+CLI::Option* add_prefix(CLI::App& app);
+CLI::Option* add_name(CLI::App& app, const std::string& help);
+
+std::string capitalised(std::string word);       // Holt
+std::string age_text(std::chrono::seconds age);  // 5m, 1h, 2d
+std::string host_name();
+std::string user_name();
+std::string workspace_here();  // the folder that we are in, without symbolic links
+
+// Where daemons write: $XDG_STATE_HOME/warren, or ~/.local/state/warren; only for this user.
+Result<std::filesystem::path> state_folder(const Context& context);
+
+}  // namespace warren::cli

@@ -1,0 +1,180 @@
+// warren up: starts an instance in the background, and returns when it is ready.
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <fstream>
+
+#include "base/uuid.h"
+#include "cli/instances.h"
+
+extern char** environ;
+
+namespace warren::cli {
+
+namespace {
+
+constexpr int report_descriptor = 3;
+
+struct UpOptions {
+  std::string prefix, name;
+  bool is_forced = false;
+  std::chrono::milliseconds timeout{};
+};
+
+// The command line of the daemon: ours, as far as it says where Redis is.
+std::vector<std::string> daemon_words(const Context& context, const UpOptions& options) {
+  std::vector<std::string> words{"/proc/self/exe", "orchestrate",
+                                 "--prefix",       options.prefix,
+                                 "--report-to",    std::to_string(report_descriptor)};
+  if (!options.name.empty()) words.insert(words.end(), {"--name", options.name});
+  if (options.is_forced) words.emplace_back("--force");
+  if (!context.sources.file.empty()) words.insert(words.end(), {"--config", context.sources.file});
+  auto flags = context.sources.flags;
+  flags.try_emplace("log.level", "info");
+  for (auto& setting : all_settings())
+    if (flags.contains(setting.name))
+      words.insert(words.end(), {flag_of(setting), flags[setting.name]});
+  return words;
+}
+
+struct Daemon {
+  pid_t pid = 0;
+  int report = -1;
+  std::filesystem::path log;
+};
+
+Result<Daemon> start_daemon(const Context& context, const UpOptions& options) {
+  auto folder = state_folder(context);
+  if (!folder) return std::unexpected(folder.error());
+  Daemon daemon;
+  daemon.log = *folder / fmt::format("{}-{}.log", options.prefix, uuid4());
+  std::array<int, 2> ends{};
+  if (pipe2(ends.data(), O_CLOEXEC) != 0) return fail(Errc::unavailable, "no pipe can be had");
+  posix_spawn_file_actions_t files;
+  posix_spawn_file_actions_init(&files);
+  posix_spawn_file_actions_addopen(&files, 0, "/dev/null", O_RDONLY, 0);
+  posix_spawn_file_actions_addopen(&files, 1, daemon.log.c_str(), O_WRONLY | O_CREAT | O_APPEND,
+                                   0600);
+  posix_spawn_file_actions_adddup2(&files, 1, 2);
+  posix_spawn_file_actions_adddup2(&files, ends[1], report_descriptor);
+  posix_spawnattr_t attributes;
+  posix_spawnattr_init(&attributes);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSID);
+  auto words = daemon_words(context, options);
+  std::vector<char*> argv;
+  for (auto& word : words) argv.push_back(word.data());
+  argv.push_back(nullptr);
+  int error = posix_spawn(&daemon.pid, argv[0], &files, &attributes, argv.data(), environ);
+  posix_spawn_file_actions_destroy(&files);
+  posix_spawnattr_destroy(&attributes);
+  ::close(ends[1]);
+  daemon.report = ends[0];
+  if (error != 0) {
+    ::close(ends[0]);
+    return fail(Errc::unavailable, "the orchestrator cannot be started: {}", std::strerror(error));
+  }
+  return daemon;
+}
+
+// What the daemon says of its start; empty when it died, or says nothing in time.
+std::string report_of(const Daemon& daemon, Clock::time_point deadline) {
+  std::string line;
+  while (!line.contains('\n')) {
+    auto rest =
+        std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()).count();
+    pollfd waiting{daemon.report, POLLIN, 0};
+    if (rest <= 0 || poll(&waiting, 1, static_cast<int>(rest)) <= 0) break;
+    std::array<char, 512> bytes{};
+    auto got = ::read(daemon.report, bytes.data(), bytes.size());
+    if (got <= 0) break;
+    line.append(bytes.data(), static_cast<std::size_t>(got));
+  }
+  ::close(daemon.report);
+  return line.substr(0, line.find('\n'));
+}
+
+std::string end_of(const std::filesystem::path& file) {
+  std::ifstream in(file);
+  std::string line, last;
+  while (std::getline(in, line)) last = line.empty() ? last : line;
+  return last;
+}
+
+// As the documents print it.
+Exit explain(const Error& error, const UpOptions& options, const std::string& program) {
+  fmt::print(stderr, "Error: {}\n", printable(error.what));
+  if (error.what.starts_with("Instance name")) {
+    fmt::print(stderr, "Try: {} list (to see active instances)\n", program);
+    fmt::print(stderr, "Try: {} down --name {} (to stop existing instance)\n", program,
+               options.name);
+    fmt::print(stderr, "Try: {} up --name {}-2 (to use a different name)\n", program, options.name);
+  } else if (error.what.starts_with("workspace")) {
+    auto owner = error.what.substr(0, error.what.size() - 1);
+    owner = owner.substr(owner.rfind('\'') + 1);
+    fmt::print(stderr, "Use --force to override this check, or run '{} down --name {}' first\n",
+               program, printable(owner));
+  }
+  return Exit::failed;
+}
+
+Result<Exit> up(const Context& context, const UpOptions& options, const std::string& program) {
+  if (options.is_forced) fmt::print(stderr, "Warning: Overriding workspace path collision check\n");
+  auto daemon = start_daemon(context, options);
+  if (!daemon) return std::unexpected(daemon.error());
+  auto line = report_of(*daemon, Clock::now() + options.timeout);
+  if (line.starts_with("ok ")) {
+    auto space = line.find(' ', 3);
+    auto name = line.substr(3, space - 3);
+    auto log = daemon->log.parent_path() / fmt::format("{}-{}.log", options.prefix, name);
+    std::error_code ignored;
+    std::filesystem::rename(daemon->log, log, ignored);
+    fmt::print("Started instance: {}\n", name);
+    fmt::print("  page  {}\n  log   {}\n", line.substr(space + 1), log.string());
+    return Exit::ok;
+  }
+  // It leaves no trace: what it holds in Redis it gives back when it ends.
+  kill(daemon->pid, SIGTERM);
+  int status = 0;
+  waitpid(daemon->pid, &status, 0);
+  auto last = end_of(daemon->log);
+  std::error_code ignored;
+  std::filesystem::remove(daemon->log, ignored);
+  if (!line.starts_with("error "))
+    return fail(Errc::timeout, "the orchestrator was not ready within {} ms. Its last words: {}",
+                options.timeout.count(), last.empty() ? "none" : last);
+  auto space = line.find(' ', 6);
+  Error error{static_cast<Errc>(std::stoi(line.substr(6))), line.substr(space + 1)};
+  if (error.code != Errc::held_elsewhere) return std::unexpected(error);
+  return explain(error, options, program);
+}
+
+}  // namespace
+
+void add_up(CLI::App& root, Action& chosen) {
+  auto* app = root.add_subcommand("up", "Start an instance for this folder")->group("Instances");
+  app->footer(
+      "Returns when the instance is ready; it goes on in the background.\n\n"
+      "Examples\n"
+      "  warren up\n"
+      "  warren up --name myproject");
+  auto program = root.get_name();
+  auto* prefix = add_prefix(*app);
+  auto* name = add_name(*app, "by default the next of default-1, default-2, …");
+  auto* force = add_switch(*app, "--force", "although another instance has this folder");
+  auto* timeout = add_value(*app, "--timeout", "TIME", "until it must be ready", duration(), "30s");
+  app->callback([=, &chosen] {
+    chosen = [=](const Context& context) -> Result<Exit> {
+      auto config = load_config(context);
+      if (!config) return std::unexpected(config.error());
+      UpOptions options{value_of(*prefix), value_of(*name), force->count() > 0,
+                        *parse_duration(value_of(*timeout))};
+      return up(context, options, program);
+    };
+  });
+}
+
+}  // namespace warren::cli
