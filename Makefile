@@ -3,14 +3,17 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help up build test bench lint fmt clean setup
+.PHONY: help up down build test bench lint fmt clean setup
 BIN := build/release/bin
 
 help: ## this list
 	@sed -nE 's/^([a-z]+):.*## (.*)/  make \1\t\2/p' Makefile | expand -t 16
 
-up: build ## install what is missing, build, and check this machine with `warren doctor`
+up: build ## install what is missing, build, and start an instance in examples/hello
 	@scripts/up
+
+down: ## stop that instance
+	@scripts/up down
 
 build: setup ## the release build: build/release/bin/warren
 	cmake --preset release

@@ -39,6 +39,13 @@ const ListedInstance* choose(const std::vector<ListedInstance>& instances,
   return nullptr;
 }
 
+Error nothing_to_stop(const DownOptions& options) {
+  if (!options.name.empty())
+    return {Errc::not_found, fmt::format("there is no instance '{}'", options.name)};
+  return {Errc::not_found,
+          fmt::format("there is no instance of this folder, and none of {}", user_name())};
+}
+
 // The process number may be another's by now.
 bool is_orchestrator_here(const InstanceEntry& entry) {
   if (entry.host != host_name() || entry.orchestrator_pid <= 1) return false;
@@ -84,11 +91,7 @@ Async<Exit> down(redis::Client& client, DownOptions options) {
   auto instances = co_await registry.list();
   if (!instances) co_return std::unexpected(instances.error());
   const auto* chosen = choose(*instances, options.name);
-  if (!chosen && !options.name.empty())
-    co_return fail(Errc::not_found, "there is no instance '{}'", options.name);
-  if (!chosen)
-    co_return fail(Errc::not_found, "there is no instance of this folder, and none of {}",
-                   user_name());
+  if (!chosen) co_return std::unexpected(nothing_to_stop(options));
   if (chosen->state == InstanceState::stale) {
     auto forgotten = co_await registry.forget(chosen->name);
     if (!forgotten) co_return std::unexpected(forgotten.error());
@@ -114,11 +117,16 @@ void add_down(CLI::App& root, Action& chosen) {
       add_value(*app, "--timeout", "TIME", "until it must have stopped", duration(), "15s");
   app->callback([=, &chosen] {
     chosen = [=](const Context& context) -> Result<Exit> {
-      auto config = load_config(context);
-      if (!config) return std::unexpected(config.error());
+      auto redis = find_instance_redis(context);
+      if (!redis) return std::unexpected(redis.error());
       DownOptions options{value_of(*prefix), value_of(*name), *parse_duration(value_of(*timeout))};
-      return with_client(context, *config, 5s,
-                         [&](redis::Client& client) { return down(client, std::move(options)); });
+      if (!redis->is_there) return std::unexpected(nothing_to_stop(options));
+      auto done = with_instance_redis(
+          *redis, 5s, [&](redis::Client& client) { return down(client, std::move(options)); });
+      if (!done || !redis->is_embedded) return done;
+      auto stopped = redis->embedded.stop_if_unused(Clock::now() + 2s);
+      if (!stopped) return std::unexpected(stopped.error());
+      return done;
     };
   });
 }

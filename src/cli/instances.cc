@@ -1,6 +1,8 @@
 #include "cli/instances.h"
 
+#include <arpa/inet.h>
 #include <pwd.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -71,6 +73,52 @@ Result<std::filesystem::path> state_folder(const Context& context) {
   if (!error) std::filesystem::permissions(folder, std::filesystem::perms::owner_all, error);
   if (error) return fail(Errc::denied, "{}: {}", folder.string(), error.message());
   return folder;
+}
+
+namespace {
+
+bool is_configured(const Config& config) {
+  return std::ranges::any_of(config.values(), [](const Config::Value& value) {
+    const auto& name = value.setting->name;
+    bool says_where = name == "redis.url" || name == "redis.addrs" || name == "redis.host" ||
+                      name == "redis.mode";
+    return says_where && value.is_set;
+  });
+}
+
+bool listens_on_usual_port() {
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(6379);
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  int file = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  bool listens = ::connect(file, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0;
+  ::close(file);
+  return listens;
+}
+
+}  // namespace
+
+Result<InstanceRedis> find_instance_redis(const Context& context) {
+  auto config = load_config(context);
+  if (!config) return std::unexpected(config.error());
+  if (is_configured(*config)) return InstanceRedis{context, EmbeddedRedis("")};
+  auto folder = state_folder(context);
+  if (!folder) return std::unexpected(folder.error());
+  InstanceRedis redis{context, EmbeddedRedis(*folder / "redis")};
+  bool is_running = redis.embedded.is_running();
+  if (!is_running && listens_on_usual_port()) return redis;
+  redis.is_embedded = true;
+  redis.is_there = is_running;
+  redis.context.sources.flags["redis.url"] = redis.embedded.url();
+  return redis;
+}
+
+Result<Exit> with_instance_redis(const InstanceRedis& redis, std::chrono::milliseconds timeout,
+                                 const std::function<Async<Exit>(redis::Client&)>& body) {
+  auto config = load_config(redis.context);
+  if (!config) return std::unexpected(config.error());
+  return with_client(redis.context, *config, timeout, body);
 }
 
 }  // namespace warren::cli

@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "cli/cli.h"
+#include "instance/embedded.h"
 #include "instance/registry.h"
 
 namespace warren::cli {
@@ -20,5 +21,17 @@ std::string workspace_here();  // the folder that we are in, without symbolic li
 
 // Where daemons write: $XDG_STATE_HOME/warren, or ~/.local/state/warren; only for this user.
 Result<std::filesystem::path> state_folder(const Context& context);
+
+// The Redis of instances: the one that is configured; else the private one of this user, if it
+// runs; else the one on this machine's usual port; else none, and `up` starts the private one.
+struct InstanceRedis {
+  Context context;  // with settings that lead there
+  EmbeddedRedis embedded;
+  bool is_embedded = false, is_there = true;
+};
+Result<InstanceRedis> find_instance_redis(const Context& context);
+// Runs the body with a client for it.
+Result<Exit> with_instance_redis(const InstanceRedis& redis, std::chrono::milliseconds timeout,
+                                 const std::function<Async<Exit>(redis::Client&)>& body);
 
 }  // namespace warren::cli

@@ -44,14 +44,19 @@ void print_table(const std::vector<ListedInstance>& instances, const std::string
   }
 }
 
+void show(const std::vector<ListedInstance>& instances, const std::string& prefix, bool in_json,
+          const Paint& paint) {
+  if (in_json)
+    print_json(instances);
+  else
+    print_table(instances, capitalised(prefix), paint);
+}
+
 Async<Exit> list(redis::Client& client, std::string prefix, bool in_json, Paint paint) {
   Registry registry(client, prefix);
   auto instances = co_await registry.list();
   if (!instances) co_return std::unexpected(instances.error());
-  if (in_json)
-    print_json(*instances);
-  else
-    print_table(*instances, capitalised(prefix), paint);
+  show(*instances, prefix, in_json, paint);
   co_return Exit::ok;
 }
 
@@ -69,9 +74,13 @@ void add_list(CLI::App& root, Action& chosen) {
   auto* in_json = add_json(*app);
   app->callback([=, &chosen] {
     chosen = [=](const Context& context) -> Result<Exit> {
-      auto config = load_config(context);
-      if (!config) return std::unexpected(config.error());
-      return with_client(context, *config, 5s, [&](redis::Client& client) {
+      auto redis = find_instance_redis(context);
+      if (!redis) return std::unexpected(redis.error());
+      if (!redis->is_there) {
+        show({}, value_of(*prefix), in_json->count() > 0, context.out);
+        return Exit::ok;
+      }
+      return with_instance_redis(*redis, 5s, [&](redis::Client& client) {
         return list(client, value_of(*prefix), in_json->count() > 0, context.out);
       });
     };

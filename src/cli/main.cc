@@ -27,8 +27,10 @@ std::string description_of(const std::string& program) {
       "This version has instances of a project folder, and tools to look at Redis and at this\n"
       "machine; the other services are planned.";
   if (program == "foghorn")
-    return "foghorn is another name of warren, for a service (the best edge for every viewer) that\n"
-           "is planned and not in this version. Until it is, the commands are those of warren.\n\n" +
+    return "foghorn is another name of warren, for a service (the best edge for every viewer) "
+           "that\n"
+           "is planned and not in this version. Until it is, the commands are those of "
+           "warren.\n\n" +
            what;
   if (program == "warren") return what;
   return fmt::format(

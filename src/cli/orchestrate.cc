@@ -148,7 +148,12 @@ Async<Exit> run_instance(LeaseSession& session, OrchestratorOptions& options) {
 
 Async<Exit> orchestrate(redis::Client& client, OrchestratorOptions options) {
   LeaseSession session(client);
-  auto result = co_await run_instance(session, options);
+  Result<Exit> result = Exit::failed;
+  auto ready = co_await client.ready(Clock::now() + 5s);
+  if (ready)
+    result = co_await run_instance(session, options);
+  else
+    result = std::unexpected(ready.error());
   co_await session.close();
   if (!result)
     report(options.report_to, fmt::format("error {} {}", static_cast<int>(result.error().code),

@@ -17,7 +17,7 @@ namespace warren::cli {
 
 namespace {
 
-constexpr int report_descriptor = 3;
+constexpr int report_descriptor = 3, use_descriptor = 4;
 
 struct UpOptions {
   std::string prefix, name;
@@ -47,7 +47,7 @@ struct Daemon {
   std::filesystem::path log;
 };
 
-Result<Daemon> start_daemon(const Context& context, const UpOptions& options) {
+Result<Daemon> start_daemon(const Context& context, const UpOptions& options, int use) {
   auto folder = state_folder(context);
   if (!folder) return std::unexpected(folder.error());
   Daemon daemon;
@@ -60,7 +60,10 @@ Result<Daemon> start_daemon(const Context& context, const UpOptions& options) {
   posix_spawn_file_actions_addopen(&files, 1, daemon.log.c_str(), O_WRONLY | O_CREAT | O_APPEND,
                                    0600);
   posix_spawn_file_actions_adddup2(&files, 1, 2);
-  posix_spawn_file_actions_adddup2(&files, ends[1], report_descriptor);
+  // Duplicates stay open for the daemon; from high numbers, lest one take the place of the other.
+  auto report = fcntl(ends[1], F_DUPFD_CLOEXEC, 10), kept = fcntl(use, F_DUPFD_CLOEXEC, 10);
+  posix_spawn_file_actions_adddup2(&files, report, report_descriptor);
+  if (kept >= 0) posix_spawn_file_actions_adddup2(&files, kept, use_descriptor);
   posix_spawnattr_t attributes;
   posix_spawnattr_init(&attributes);
   posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSID);
@@ -71,7 +74,8 @@ Result<Daemon> start_daemon(const Context& context, const UpOptions& options) {
   int error = posix_spawn(&daemon.pid, argv[0], &files, &attributes, argv.data(), environ);
   posix_spawn_file_actions_destroy(&files);
   posix_spawnattr_destroy(&attributes);
-  ::close(ends[1]);
+  for (int file : {ends[1], report, kept})
+    if (file >= 0) ::close(file);
   daemon.report = ends[0];
   if (error != 0) {
     ::close(ends[0]);
@@ -121,9 +125,18 @@ Exit explain(const Error& error, const UpOptions& options, const std::string& pr
   return Exit::failed;
 }
 
-Result<Exit> up(const Context& context, const UpOptions& options, const std::string& program) {
+Result<Exit> up(InstanceRedis redis, const UpOptions& options, const std::string& program) {
   if (options.is_forced) fmt::print(stderr, "Warning: Overriding workspace path collision check\n");
-  auto daemon = start_daemon(context, options);
+  // Ours and, from its start on, the daemon's: while anybody has it the private Redis runs.
+  EmbeddedRedis::Use use(-1);
+  if (redis.is_embedded) {
+    auto used = redis.embedded.use();
+    if (!used) return std::unexpected(used.error());
+    use = std::move(*used);
+    auto started = redis.embedded.start(Clock::now() + options.timeout);
+    if (!started) return std::unexpected(started.error());
+  }
+  auto daemon = start_daemon(redis.context, options, use.descriptor());
   if (!daemon) return std::unexpected(daemon.error());
   auto line = report_of(*daemon, Clock::now() + options.timeout);
   if (line.starts_with("ok ")) {
@@ -157,7 +170,10 @@ Result<Exit> up(const Context& context, const UpOptions& options, const std::str
 void add_up(CLI::App& root, Action& chosen) {
   auto* app = root.add_subcommand("up", "Start an instance for this folder")->group("Instances");
   app->footer(
-      "Returns when the instance is ready; it goes on in the background.\n\n"
+      "Returns when the instance is ready; it goes on in the background. Where no Redis is "
+      "configured,\n"
+      "and none listens on port 6379 here, all instances of a user share a private one, which is\n"
+      "started with the first and stopped with the last.\n\n"
       "Examples\n"
       "  warren up\n"
       "  warren up --name myproject");
@@ -168,11 +184,11 @@ void add_up(CLI::App& root, Action& chosen) {
   auto* timeout = add_value(*app, "--timeout", "TIME", "until it must be ready", duration(), "30s");
   app->callback([=, &chosen] {
     chosen = [=](const Context& context) -> Result<Exit> {
-      auto config = load_config(context);
-      if (!config) return std::unexpected(config.error());
+      auto redis = find_instance_redis(context);
+      if (!redis) return std::unexpected(redis.error());
       UpOptions options{value_of(*prefix), value_of(*name), force->count() > 0,
                         *parse_duration(value_of(*timeout))};
-      return up(context, options, program);
+      return up(std::move(*redis), options, program);
     };
   });
 }
