@@ -416,15 +416,16 @@ void LeaseMachine::on_grant(const std::string& message, Clock::time_point now) {
   if (found == leases_.end()) return;
   auto& [id, record] = *found;
   FencingToken token{number_of(words[1]), number_of(words[2])};
+  auto granted_us = std::int64_t(number_of(words[3]));
   if (is_held(record)) return;
+  // A message may be late: then the server has said since that somebody else has it.
   bool is_of_this_session = record.queued_under == session_key(*record.session);
-  if (record.state != LeaseState::waiting || record.server_us == 0 || token < record.token ||
-      !is_of_this_session)
+  if (record.state != LeaseState::waiting || record.server_us == 0 ||
+      granted_us < record.server_us || token < record.token || !is_of_this_session)
     return ask_soon(id, record, now);  // the lease itself tells
   // How long ago that was, nobody can say: the message may have been on its way for long. But it
   // was so much later than our question, by the server's clock.
-  auto later = std::chrono::microseconds(
-      std::max<std::int64_t>(std::int64_t(number_of(words[3])) - record.server_us, 0));
+  auto later = std::chrono::microseconds(granted_us - record.server_us);
   auto since = std::min<Clock::time_point>(now, record.asked + later - later / 100);
   record.generation = record.session->generation;
   on_granted(id, record, token, flaws_.deadline_from_reply ? now : since, now);
