@@ -23,11 +23,13 @@ constexpr auto faults_least = 200ms, faults_most = 600ms, calm_for = 800ms;
 
 Token token_of(FencingToken token) { return {token.epoch, token.counter}; }
 
+constexpr double often_slow = 0.03;
+
 // How bad this schedule is. Two in five have servers that never lose anything, so that the strict
 // rules are judged too.
 sim::Weather weather_for(sim::World& world) {
   sim::Weather weather;
-  if (world.chance(0.3)) weather.slow = 0.03;
+  if (world.chance(0.3)) weather.slow = often_slow;
   weather.breaks = world.chance(0.7) ? 5 : 0;
   weather.stops = world.chance(0.3) ? 1 : 0;
   weather.stop_most = weather.down_most = weather.step_most = weather.stale_most = 600ms;
@@ -396,7 +398,10 @@ Schedule Simulation::run() {
   if (weather.clock_steps > 0) mended += weather.step_most;
   world.run_until(mended + calm_for);
 
-  history::LeaseBounds bounds{.ttl = session_ttl, .wake = 200ms, .slack = 1ms};
+  // From a release to the grant: an answer before it, the release itself and the message may each
+  // take as long as the slowest.
+  auto wake = weather.slow == often_slow ? 3 * weather.slow_most + 100ms : 200ms;
+  history::LeaseBounds bounds{.ttl = session_ttl, .wake = wake, .slack = 1ms};
   bounds.excused.push_back({begin, mended});
   if (is_lossy(weather)) {
     bounds.lossy.push_back({begin, mended + weather.stale_most});
