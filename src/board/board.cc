@@ -1,0 +1,320 @@
+#include "board/board.h"
+
+#include "base/uuid.h"
+#include "board/json_parts.h"
+#include "board/scripts.h"
+
+namespace warren {
+
+using namespace board;
+using redis::Command;
+using redis::Reply;
+
+namespace {
+
+constexpr auto fence_retention_ms = "86400000";
+
+// All scripts that write begin with the same lines.
+redis::Script writing(const redis::Script& script) {
+  return {script.name(), scripts::board_write.source() + script.source()};
+}
+
+const redis::Script& create_artefact_script() {
+  static const auto script = writing(scripts::create_artefact);
+  return script;
+}
+const redis::Script& create_claim_script() {
+  static const auto script = writing(scripts::create_claim);
+  return script;
+}
+const redis::Script& update_claim_script() {
+  static const auto script = writing(scripts::update_claim);
+  return script;
+}
+const redis::Script& set_bid_script() {
+  static const auto script = writing(scripts::set_bid);
+  return script;
+}
+const redis::Script& grant_queue_script() {
+  static const auto script = writing(scripts::grant_queue);
+  return script;
+}
+
+std::int64_t code_of(const Reply& reply) {
+  return reply.items.empty() ? reply.number : reply.items[0].number;
+}
+
+std::string text_of(const Reply& reply, std::size_t item) {
+  return item < reply.items.size() ? reply.items[item].text : std::string();
+}
+
+std::int64_t number_of(const Reply& reply, std::size_t item) {
+  return std::strtoll(text_of(reply, item).c_str(), nullptr, 10);
+}
+
+void append(Words& words, const Fields& fields) {
+  for (const auto& [field, value] : fields) {
+    words.push_back(field);
+    words.push_back(value);
+  }
+}
+
+// Errors that a script gives its own meaning.
+Error meaning(Error error) {
+  constexpr std::string_view fenced = "FENCED ";
+  if (error.code == Errc::refused && error.what.starts_with(fenced))
+    return {Errc::lease_lost, error.what.substr(fenced.size())};
+  return error;
+}
+
+}  // namespace
+
+Result<Board> Board::open(redis::Client& client, std::string_view prefix,
+                          std::string_view instance) {
+  bool in_cluster = client.settings().mode == redis::Mode::cluster;
+  auto keys = BoardKeys::create(prefix, instance, in_cluster ? Layout::cluster : Layout::plain);
+  if (!keys) return std::unexpected(keys.error());
+  return Board(client, *std::move(keys));
+}
+
+Async<Reply> Board::write(const redis::Script& script, Words keys, Words args,
+                          WriteTerms terms) const {
+  keys.insert(keys.begin(), terms.fence ? terms.fence->key : keys_.nothing());
+  Words head{"", "", fence_retention_ms, std::to_string(terms.announcements.size())};
+  if (terms.fence) {
+    head[0] = std::to_string(terms.fence->token.epoch);
+    head[1] = std::to_string(terms.fence->token.counter);
+  }
+  for (const auto& announcement : terms.announcements) {
+    auto message = encode(keys_, announcement);
+    head.push_back(std::move(message.channel));
+    head.push_back(std::move(message.payload));
+  }
+  args.insert(args.begin(), std::make_move_iterator(head.begin()),
+              std::make_move_iterator(head.end()));
+  auto options = redis::CallOptions().idempotent();
+  auto reply = co_await client_->run(script, std::move(keys), std::move(args), options);
+  if (!reply) co_return std::unexpected(meaning(std::move(reply.error())));
+  co_return reply;
+}
+
+Async<Reply> Board::read(Command command) const {
+  auto options = redis::CallOptions().idempotent().where(keys_.root());
+  co_return co_await client_->ask(std::move(command), options);
+}
+
+Async<Artefact> Board::create_artefact(Artefact artefact, WriteTerms terms) {
+  return create(std::move(artefact), false, std::move(terms));
+}
+
+Async<Artefact> Board::create_next_version(Artefact artefact, WriteTerms terms) {
+  return create(std::move(artefact), true, std::move(terms));
+}
+
+Async<Artefact> Board::create(Artefact artefact, bool is_next, WriteTerms terms) {
+  if (artefact.id.empty()) artefact.id = uuid4();
+  if (artefact.logical_id.empty()) artefact.logical_id = artefact.id;
+  if (auto checked = check(artefact); !checked) co_return std::unexpected(checked.error());
+
+  auto [head, middle] = event_text(artefact);
+  auto fields = to_fields(artefact);
+  std::erase_if(fields, [](const auto& field) {
+    return field.first == "version" || field.first == "created_at_ms";
+  });
+  Words keys{keys_.artefact(artefact.id),
+             keys_.thread(artefact.logical_id),
+             keys_.artefacts(),
+             keys_.artefacts(artefact.type),
+             keys_.types(),
+             keys_.artefact_ids()};
+  Words args{artefact.id,
+             is_next ? "next" : "exact",
+             std::to_string(artefact.version),
+             std::to_string(parts::milliseconds(artefact.created_at)),
+             artefact.type,
+             keys_.artefact_events(),
+             std::move(head),
+             std::move(middle)};
+  append(args, fields);
+  auto reply =
+      co_await write(create_artefact_script(), std::move(keys), std::move(args), std::move(terms));
+  if (!reply) co_return std::unexpected(reply.error());
+  if (code_of(*reply) == -1)
+    co_return fail(Errc::refused, "artefact {} exists with another {}; an artefact never changes",
+                   artefact.id, text_of(*reply, 1));
+  if (code_of(*reply) == -2)
+    co_return fail(Errc::refused, "version {} of {} is artefact {}", artefact.version,
+                   artefact.logical_id, text_of(*reply, 1));
+  artefact.version = number_of(*reply, 1);
+  artefact.created_at = parts::unix_time(number_of(*reply, 2));
+  co_return artefact;
+}
+
+Async<Artefact> Board::artefact(std::string id) const {
+  auto key = keys_.artefact(id);
+  auto reply = co_await read(Command("HGETALL", key));
+  if (!reply) co_return std::unexpected(reply.error());
+  co_return artefact_from(key, *reply);
+}
+
+Async<Artefact> Board::latest(std::string logical_id) const {
+  auto key = keys_.thread(logical_id);
+  auto reply = co_await read(Command("ZREVRANGE", key, 0, 0));
+  if (!reply) co_return std::unexpected(reply.error());
+  if (reply->items.empty()) co_return fail(Errc::not_found, "there is no {}", key);
+  co_return co_await artefact(reply->items[0].text);
+}
+
+Async<std::vector<ThreadEntry>> Board::versions(std::string logical_id) const {
+  auto reply = co_await read(Command("ZRANGE", keys_.thread(logical_id), 0, -1, "WITHSCORES"));
+  if (!reply) co_return std::unexpected(reply.error());
+  std::vector<ThreadEntry> entries;
+  auto add = [&entries](const Reply& id, const Reply& score) {
+    double version = score.kind == Reply::Kind::real ? score.real() : std::atof(score.text.c_str());
+    entries.push_back({id.text, static_cast<std::int64_t>(version)});
+  };
+  const auto& items = reply->items;
+  if (!items.empty() && items[0].kind == Reply::Kind::array) {  // RESP3: pairs
+    for (const auto& pair : items)
+      if (pair.items.size() == 2) add(pair.items[0], pair.items[1]);
+  } else {
+    for (std::size_t i = 0; i + 1 < items.size(); i += 2) add(items[i], items[i + 1]);
+  }
+  co_return entries;
+}
+
+Async<std::optional<std::string>> Board::place(const Claim& claim, std::string replaces,
+                                               WriteTerms terms) const {
+  Words keys{keys_.claim(claim.id), keys_.claim_by_artefact(claim.artefact_id),
+             keys_.claims(claim.status), keys_.claim_ids()};
+  Words args{claim.id, claim.artefact_id, std::move(replaces), keys_.claim_events(),
+             to_json(claim)};
+  append(args, to_fields(claim));
+  auto reply =
+      co_await write(create_claim_script(), std::move(keys), std::move(args), std::move(terms));
+  if (!reply) co_return std::unexpected(reply.error());
+  if (code_of(*reply) == 1) co_return std::nullopt;
+  co_return text_of(*reply, 1);
+}
+
+Async<ClaimCreation> Board::create_claim(Claim claim, WriteTerms terms) {
+  if (claim.id.empty()) claim.id = uuid4();
+  claim.revision.clear();
+  if (auto checked = check(claim); !checked) co_return std::unexpected(checked.error());
+  std::string replaces = claim.status == ClaimStatus::pending_assignment ? "*" : "";
+  for (bool again : {false, true}) {
+    auto before = co_await place(claim, replaces, terms);
+    if (!before) co_return std::unexpected(before.error());
+    if (!*before) co_return ClaimCreation{std::move(claim), true};
+    auto existing = co_await this->claim(**before);
+    if (existing) co_return ClaimCreation{*std::move(existing), false};
+    if (existing.error().code != Errc::not_found || again)
+      co_return std::unexpected(existing.error());
+    replaces = **before;  // somebody deleted that claim, but not its place in the index
+  }
+  std::unreachable();
+}
+
+Async<Claim> Board::claim(std::string id) const {
+  auto key = keys_.claim(id);
+  auto reply = co_await read(Command("HGETALL", key));
+  if (!reply) co_return std::unexpected(reply.error());
+  co_return claim_from(key, *reply);
+}
+
+Async<Claim> Board::claim_on(std::string artefact_id) const {
+  auto key = keys_.claim_by_artefact(artefact_id);
+  auto reply = co_await read(Command("GET", key));
+  if (!reply) co_return std::unexpected(reply.error());
+  if (reply->is_null()) co_return fail(Errc::not_found, "there is no {}", key);
+  co_return co_await claim(reply->text);
+}
+
+Async<Claim> Board::update_claim(Claim read, Claim changed, WriteTerms terms) {
+  if (read.id != changed.id || read.artefact_id != changed.artefact_id)
+    co_return fail(Errc::invalid, "a claim keeps its id and its artefact");
+  if (auto checked = check(changed); !checked) co_return std::unexpected(checked.error());
+  changed.revision = uuid4();
+
+  bool moves = read.grant_queue != changed.grant_queue;
+  bool leaves = moves && read.grant_queue, enters = moves && changed.grant_queue;
+  Words keys{keys_.claim(read.id), keys_.claims(read.status), keys_.claims(changed.status),
+             leaves ? keys_.grant_queue(read.grant_queue->agent_name) : keys_.nothing(),
+             enters ? keys_.grant_queue(changed.grant_queue->agent_name) : keys_.nothing()};
+  Words args{read.id,
+             std::string(name(read.status)),
+             read.revision,
+             changed.revision,
+             leaves ? "1" : "0",
+             enters ? std::to_string(parts::milliseconds(changed.grant_queue->paused_at)) : ""};
+  auto before = to_fields(read), after = to_fields(changed);
+  std::erase_if(
+      after, [&](const auto& field) { return std::ranges::find(before, field) != before.end(); });
+  append(args, after);
+  auto reply =
+      co_await write(update_claim_script(), std::move(keys), std::move(args), std::move(terms));
+  if (!reply) co_return std::unexpected(reply.error());
+  if (code_of(*reply) == -1) co_return fail(Errc::not_found, "there is no claim {}", read.id);
+  if (code_of(*reply) == -2)
+    co_return fail(Errc::held_elsewhere, "claim {} was changed since it was read; it is {} now",
+                   read.id, text_of(*reply, 1));
+  co_return changed;
+}
+
+Async<> Board::set_bid(std::string claim_id, std::string role, BidType bid) {
+  if (auto checked = check_id("claim_id", claim_id); !checked) co_return checked;
+  if (auto checked = check_role(role); !checked) co_return checked;
+  WriteTerms terms;
+  terms.announcements.emplace_back(bid_submitted(role, bid, claim_id));
+  Words keys{keys_.bids(claim_id)};
+  Words args{role, std::string(name(bid))};
+  auto reply = co_await write(set_bid_script(), std::move(keys), std::move(args), std::move(terms));
+  if (!reply) co_return std::unexpected(reply.error());
+  co_return ok;
+}
+
+Async<Bids> Board::bids(std::string claim_id) const {
+  auto reply = co_await read(Command("HGETALL", keys_.bids(claim_id)));
+  if (!reply) co_return std::unexpected(reply.error());
+  co_return bids_from(*reply);
+}
+
+Async<> Board::enqueue(std::string role, QueuedClaim claim, WriteTerms terms) {
+  if (auto checked = check_id("claim_id", claim.claim_id); !checked) co_return checked;
+  if (auto checked = check_role(role); !checked) co_return checked;
+  Words keys{keys_.grant_queue(role)};
+  Words args{"add", claim.claim_id, std::to_string(parts::milliseconds(claim.paused_at))};
+  auto reply =
+      co_await write(grant_queue_script(), std::move(keys), std::move(args), std::move(terms));
+  if (!reply) co_return std::unexpected(reply.error());
+  co_return ok;
+}
+
+Async<> Board::dequeue(std::string role, std::string claim_id, WriteTerms terms) {
+  Words keys{keys_.grant_queue(role)};
+  Words args{"remove", std::move(claim_id)};
+  auto reply =
+      co_await write(grant_queue_script(), std::move(keys), std::move(args), std::move(terms));
+  if (!reply) co_return std::unexpected(reply.error());
+  co_return ok;
+}
+
+Async<std::optional<QueuedClaim>> Board::oldest_queued(std::string role) const {
+  Words keys{keys_.grant_queue(role)};
+  Words args{"oldest"};
+  WriteTerms terms;
+  auto reply =
+      co_await write(grant_queue_script(), std::move(keys), std::move(args), std::move(terms));
+  if (!reply) co_return std::unexpected(reply.error());
+  if (reply->items.empty()) co_return std::nullopt;
+  co_return QueuedClaim{text_of(*reply, 0), parts::unix_time(number_of(*reply, 1))};
+}
+
+Async<> Board::announce(Announcement announcement) const {
+  auto message = encode(keys_, announcement);
+  auto reply = co_await read(Command("PUBLISH", message.channel, message.payload));
+  if (!reply) co_return std::unexpected(reply.error());
+  co_return ok;
+}
+
+}  // namespace warren

@@ -1,0 +1,27 @@
+-- Changes some fields of a claim, if nobody changed it since the caller read it.
+-- KEYS  1 claim  2 claims in its old status  3 claims in its new status
+--       4 grant queue that it leaves  5 grant queue that it enters
+-- ARGV  1 id  2 status, as read  3 revision, as read  4 revision from now on
+--       5 '1' if it leaves a queue  6 paused_at_ms if it enters one, or ''
+--       7… the changed fields and their values
+-- Returns {1} when changed, {0} when this very change was made before, {-1} when there is no such
+-- claim, {-2, status} when it is no longer as it was read.
+local claim, old_status, new_status, left, entered = unpack(key)
+local id = arg[1]
+local read = call('HMGET', claim, 'status', 'revision')
+local status, revision = read[1], read[2] or ''
+if not status then return {-1} end
+if revision == arg[4] then return {0} end
+if status ~= arg[2] or revision ~= arg[3] then return {-2, status} end
+
+need_sorted_sets(old_status, new_status, left, entered)
+call('HSET', claim, 'revision', arg[4], unpack(arg, 7))
+if old_status ~= new_status then
+  local since = call('ZSCORE', old_status, id) or now_ms()
+  call('ZREM', old_status, id)
+  call('ZADD', new_status, since, id)
+end
+if arg[5] == '1' then call('ZREM', left, id) end
+if arg[6] ~= '' then call('ZADD', entered, 'NX', arg[6], id) end
+announce()
+return {1}

@@ -1,0 +1,429 @@
+// A board on a real server: who may write what, what is told, and what a repetition does.
+#include "base/uuid.h"
+#include "redis/subscriber.h"
+#include "testkit/faulty_link.h"
+#include "with_board.h"
+
+using namespace warren;
+using namespace warren::board;
+
+namespace {
+
+using Events = std::vector<BoardEvent>;
+
+bool is_end(const BoardEvent& event) {
+  const auto* workflow = std::get_if<WorkflowEvent>(&event);
+  return workflow && workflow->name == "end";
+}
+
+// What the feed tells up to the workflow event called "end", which this sends.
+awaitable<Events> events_until_now(Board& board, Feed& feed) {
+  WorkflowEvent end{"end", {}};
+  value_of(co_await board.announce(end));
+  Events events;
+  do events.push_back(value_of(co_await feed.next(Clock::now() + 10s)));
+  while (!is_end(events.back()));
+  events.pop_back();
+  co_return events;
+}
+
+template <class T>
+std::vector<T> only(const Events& events) {
+  std::vector<T> found;
+  for (const auto& event : events)
+    if (auto* each = std::get_if<T>(&event)) found.push_back(*each);
+  return found;
+}
+
+// Runs the body with a feed that hears everything.
+template <class Body, class... Args>
+awaitable<void> with_feed(Board& board, Body body, Args&... args) {
+  FeedTerms terms;
+  terms.all_grants = true;
+  Feed feed(board.client(), board.keys(), terms);
+  std::exception_ptr thrown;
+  try {
+    auto settled = co_await feed.settled(Clock::now() + 10s);
+    REQUIRE_MESSAGE(settled, settled.error().what);
+    co_await body(board, feed, args...);
+  } catch (...) {
+    thrown = std::current_exception();
+  }
+  co_await feed.close();
+  if (thrown) std::rethrow_exception(thrown);
+}
+
+// The same on a server of its own.
+template <class Body>
+void on_server(Body body) {
+  RedisServer server;
+  with_board(
+      settings_for(server),
+      [](Board& board, RedisServer& redis, Body& inner) -> awaitable<void> {
+        co_await with_feed(board, inner, redis);
+      },
+      server, body);
+}
+
+std::string text(const Events& events) {
+  std::string all;
+  for (const auto& event : events) all += std::to_string(event.index());
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("an artefact is a hash as the Go program has it, told once, and never changes") {
+  on_server([](Board& board, Feed& feed, RedisServer& redis) -> awaitable<void> {
+    auto goal = artefact_of("GoalDefined", "a \"page\"");
+    auto created = value_of(co_await board.create_artefact(goal));
+    CHECK(created.version == 1);
+    CHECK(created.logical_id == created.id);
+    CHECK(created.created_at > UnixTime());
+    auto key = "holt:demo:artefact:" + created.id;
+    auto read = value_of(co_await board.artefact(created.id));
+    CHECK(read == created);
+    CHECK(redis.cli({"HGET", key, "source_artefacts"}) == "[]");
+    CHECK(redis.cli({"HGET", key, "structural_type"}) == "Standard");
+    CHECK(redis.cli({"HLEN", key}) == "9");
+    CHECK(redis.cli({"ZSCORE", "holt:demo:thread:" + created.id, created.id}) == "1");
+
+    auto again = created;
+    again.created_at = {};  // whoever repeats himself need not know it
+    auto repeated = value_of(co_await board.create_artefact(again));
+    CHECK(repeated == created);
+    repeated = value_of(co_await board.create_artefact(created));
+    CHECK(repeated == created);
+    auto other = created;
+    other.payload = "another page";
+    auto refused = error_of(co_await board.create_artefact(other));
+    CHECK(refused.code == Errc::refused);
+    CHECK(refused.what.contains("payload"));
+    other = created;
+    other.version = 2;
+    refused = error_of(co_await board.create_artefact(other));
+    CHECK(refused.what.contains("version"));
+    read = value_of(co_await board.artefact(created.id));
+    CHECK(read == created);
+
+    auto told = only<Artefact>(co_await events_until_now(board, feed));
+    REQUIRE(told.size() == 1);
+    CHECK(told[0] == created);
+  });
+}
+
+TEST_CASE("fifty creators of one thread get fifty versions, and nobody's is taken twice") {
+  on_server([](Board& board, Feed& feed, RedisServer& redis) -> awaitable<void> {
+    auto first = value_of(co_await board.create_artefact(artefact_of("Code", "0")));
+    std::vector<std::int64_t> versions{first.version};
+    auto rework = [](Board& b, Artefact next, std::vector<std::int64_t>& all) -> awaitable<void> {
+      all.push_back(value_of(co_await b.create_next_version(std::move(next))).version);
+    };
+    TaskGroup creators(board.client().executor());
+    for (int i = 1; i < 50; ++i) {
+      auto next = artefact_of("Code", std::to_string(i));
+      next.logical_id = first.logical_id;
+      creators.start("creator", rework(board, next, versions));
+    }
+    co_await creators.join();
+    std::ranges::sort(versions);
+    std::vector<std::int64_t> expected;
+    for (int i = 1; i <= 50; ++i) expected.push_back(i);
+    CHECK(versions == expected);
+    CHECK(redis.cli({"ZCARD", "holt:demo:thread:" + first.logical_id}) == "50");
+    auto thread = value_of(co_await board.versions(first.logical_id));
+    REQUIRE(thread.size() == 50);
+    CHECK(thread[49].version == 50);
+    auto latest = value_of(co_await board.latest(first.logical_id));
+    CHECK(latest.id == thread[49].artefact_id);
+    CHECK(latest.version == 50);
+    auto told = only<Artefact>(co_await events_until_now(board, feed));
+    CHECK(told.size() == 50);
+
+    auto taken = artefact_of("Code");
+    taken.logical_id = first.logical_id;
+    taken.version = 50;
+    auto refused = error_of(co_await board.create_artefact(taken));
+    CHECK(refused.code == Errc::refused);
+    CHECK(refused.what.contains(latest.id));
+    // Of a goal that the Go program made no thread knows: the caller says what comes next.
+    auto orphan = artefact_of("Code");
+    orphan.logical_id = uuid4();
+    orphan.version = 2;
+    auto second = value_of(co_await board.create_next_version(orphan));
+    CHECK(second.version == 2);
+    auto none = error_of(co_await board.latest(uuid4()));
+    CHECK(none.code == Errc::not_found);
+  });
+}
+
+TEST_CASE("fifty who claim an artefact at once have one claim, told once") {
+  on_server([](Board& board, Feed& feed, RedisServer&) -> awaitable<void> {
+    auto goal = value_of(co_await board.create_artefact(artefact_of("GoalDefined")));
+    std::vector<ClaimCreation> claims;
+    auto create = [](Board& b, Claim claim, std::vector<ClaimCreation>& all) -> awaitable<void> {
+      all.push_back(value_of(co_await b.create_claim(std::move(claim))));
+    };
+    TaskGroup creators(board.client().executor());
+    for (int i = 0; i < 50; ++i) creators.start("creator", create(board, claim_on(goal), claims));
+    co_await creators.join();
+    REQUIRE(claims.size() == 50);
+    for (const auto& each : claims) CHECK(each.claim == claims[0].claim);
+    CHECK(std::ranges::count_if(claims, &ClaimCreation::is_new) == 1);
+    auto found = value_of(co_await board.claim_on(goal.id));
+    CHECK(found == claims[0].claim);
+    auto told = only<Claim>(co_await events_until_now(board, feed));
+    REQUIRE(told.size() == 1);
+    CHECK(told[0] == claims[0].claim);
+    auto counts = value_of(co_await board.counts());
+    CHECK(counts.open_claims == 1);
+  });
+}
+
+TEST_CASE("a feedback claim takes the place of the claim on its artefact, once") {
+  on_server([](Board& board, Feed& feed, RedisServer& redis) -> awaitable<void> {
+    auto goal = value_of(co_await board.create_artefact(artefact_of("Code")));
+    auto first = value_of(co_await board.create_claim(claim_on(goal))).claim;
+    auto feedback = claim_on(goal);
+    feedback.id = uuid4();
+    feedback.status = ClaimStatus::pending_assignment;
+    feedback.granted_exclusive_agent = "coder";
+    auto made = value_of(co_await board.create_claim(feedback));
+    CHECK(made.is_new);
+    auto again = value_of(co_await board.create_claim(feedback));
+    CHECK(!again.is_new);
+    CHECK(again.claim == feedback);
+    auto on_goal = value_of(co_await board.claim_on(goal.id));
+    CHECK(on_goal.id == feedback.id);
+    auto told = only<Claim>(co_await events_until_now(board, feed));
+    CHECK(told.size() == 2);
+
+    // A claim that somebody deleted does not stand in the way of the next one.
+    redis.cli({"DEL", "holt:demo:claim:" + feedback.id});
+    auto next = value_of(co_await board.create_claim(claim_on(goal)));
+    CHECK(next.is_new);
+    CHECK(next.claim.id != first.id);
+    on_goal = value_of(co_await board.claim_on(goal.id));
+    CHECK(on_goal.id == next.claim.id);
+  });
+}
+
+TEST_CASE("a claim is changed only as it was read, and what we do not know is left alone") {
+  on_server([](Board& board, Feed& feed, RedisServer& redis) -> awaitable<void> {
+    auto goal = value_of(co_await board.create_artefact(artefact_of("Code")));
+    auto read = value_of(co_await board.create_claim(claim_on(goal))).claim;
+    auto key = "holt:demo:claim:" + read.id;
+    redis.cli({"HSET", key, "colour", "red", "last_grant_agent", "somebody"});
+    auto granted = read;
+    granted.status = ClaimStatus::pending_exclusive;
+    granted.granted_exclusive_agent = "coder";
+    granted.phase_state = PhaseState{Phase::exclusive, {"coder"}, {}, {}, UnixTime(5ms)};
+    WriteTerms terms;
+    terms.announcements = {Grant{"coder", read.id, BidType::exclusive},
+                           claim_granted("coder", BidType::exclusive, read.id, "")};
+    auto updated = value_of(co_await board.update_claim(read, granted, terms));
+    CHECK(updated.revision != "");
+    CHECK(redis.cli({"HGET", key, "colour"}) == "red");
+    CHECK(redis.cli({"HGET", key, "last_grant_agent"}) == "somebody");  // we did not change it
+    auto stored = value_of(co_await board.claim(read.id));
+    CHECK(stored.phase_state == granted.phase_state);
+    CHECK(stored.revision == updated.revision);
+
+    // From what was read before that, nothing is changed and nothing told.
+    auto late = error_of(co_await board.update_claim(read, granted, terms));
+    CHECK(late.code == Errc::held_elsewhere);
+    CHECK(late.what.contains("pending_exclusive"));
+    auto unchanged = value_of(co_await board.claim(read.id));
+    CHECK(unchanged == stored);
+    auto events = co_await events_until_now(board, feed);
+    CHECK(only<Grant>(events).size() == 1);
+    CHECK(only<WorkflowEvent>(events).size() == 1);
+
+    // The Go program knows no revisions, but it changes the status.
+    redis.cli({"HSET", key, "status", "terminated"});
+    auto complete = stored;
+    complete.status = ClaimStatus::complete;
+    late = error_of(co_await board.update_claim(stored, complete));
+    CHECK(late.code == Errc::held_elsewhere);
+    CHECK(redis.cli({"HGET", key, "status"}) == "terminated");
+    redis.cli({"DEL", key});
+    late = error_of(co_await board.update_claim(stored, complete));
+    CHECK(late.code == Errc::not_found);
+    auto moved = stored;
+    moved.artefact_id = read.id;
+    late = error_of(co_await board.update_claim(stored, moved));
+    CHECK(late.code == Errc::invalid);
+  });
+}
+
+TEST_CASE("of those who change a claim at once, one does") {
+  on_server([](Board& board, Feed&, RedisServer&) -> awaitable<void> {
+    auto goal = value_of(co_await board.create_artefact(artefact_of("Code")));
+    auto read = value_of(co_await board.create_claim(claim_on(goal))).claim;
+    int won = 0, lost = 0;
+    auto change = [](Board& b, Claim before, int n, int& yes, int& no) -> awaitable<void> {
+      auto after = before;
+      after.granted_exclusive_agent = "agent-" + std::to_string(n);
+      auto updated = co_await b.update_claim(std::move(before), std::move(after));
+      ++(updated ? yes : no);
+    };
+    TaskGroup writers(board.client().executor());
+    for (int i = 0; i < 20; ++i) writers.start("writer", change(board, read, i, won, lost));
+    co_await writers.join();
+    CHECK(won == 1);
+    CHECK(lost == 19);
+  });
+}
+
+TEST_CASE("a write under a token that is no longer the newest is refused, whatever it is") {
+  on_server([](Board& board, Feed& feed, RedisServer& redis) -> awaitable<void> {
+    WriteTerms old, fresh;
+    old.fence = Fence{"holt:demo:lock:fence", {0, 41}};
+    fresh.fence = Fence{"holt:demo:lock:fence", {0, 42}};
+    auto goal = value_of(co_await board.create_artefact(artefact_of("Code"), old));
+    auto claim = value_of(co_await board.create_claim(claim_on(goal), fresh)).claim;
+    CHECK(redis.cli({"GET", "holt:demo:lock:fence"}) == "0 42");
+    auto changed = claim;
+    changed.granted_exclusive_agent = "coder";
+    auto refused = error_of(co_await board.update_claim(claim, changed, old));
+    CHECK(refused.code == Errc::lease_lost);
+    refused = error_of(co_await board.create_artefact(artefact_of("Code"), old));
+    CHECK(refused.code == Errc::lease_lost);
+    refused = error_of(co_await board.create_claim(claim_on(goal), old));
+    CHECK(refused.code == Errc::lease_lost);
+    QueuedClaim queued{claim.id, UnixTime(1ms)};
+    refused = error_of(co_await board.enqueue("coder", queued, old));
+    CHECK(refused.code == Errc::lease_lost);
+    auto stored = value_of(co_await board.claim(claim.id));
+    CHECK(stored == claim);
+    auto counts = value_of(co_await board.counts());
+    CHECK(counts.artefacts == 1);
+    value_of(co_await board.update_claim(claim, changed, fresh));
+    auto told = co_await events_until_now(board, feed);
+    CHECK(text(told) == "12");  // one artefact, one claim
+  });
+}
+
+TEST_CASE("a bid is told when it is new; a bid that nobody knows is an ignore") {
+  on_server([](Board& board, Feed& feed, RedisServer& redis) -> awaitable<void> {
+    auto claim = uuid4();
+    for (auto bid : {BidType::claim, BidType::claim, BidType::exclusive})
+      value_of(co_await board.set_bid(claim, "coder", bid));
+    redis.cli({"HSET", "holt:demo:claim:" + claim + ":bids", "tester", "perhaps"});
+    auto bids = value_of(co_await board.bids(claim));
+    CHECK(bids == Bids{{"coder", BidType::exclusive}, {"tester", BidType::ignore}});
+    auto told = only<WorkflowEvent>(co_await events_until_now(board, feed));
+    REQUIRE(told.size() == 2);
+    CHECK(told[1].name == "bid_submitted");
+    CHECK(told[1].data.at("bid_type") == "exclusive");
+    auto refused = error_of(co_await board.set_bid(claim, "", BidType::claim));
+    CHECK(refused.code == Errc::invalid);
+    refused = error_of(co_await board.set_bid("x:y", "a", BidType::claim));
+    CHECK(refused.code == Errc::invalid);
+  });
+}
+
+TEST_CASE("a claim waits in the queue of its role for as long as it says so itself") {
+  on_server([](Board& board, Feed&, RedisServer& redis) -> awaitable<void> {
+    std::vector<Claim> claims;
+    for (int i = 0; i < 3; ++i) {
+      auto goal = value_of(co_await board.create_artefact(artefact_of("Code")));
+      auto claim = value_of(co_await board.create_claim(claim_on(goal))).claim;
+      auto paused = claim;
+      paused.grant_queue = GrantQueueEntry{UnixTime(1761900000000ms + i * 1ms), "coder"};
+      claims.push_back(value_of(co_await board.update_claim(claim, paused)));
+    }
+    auto oldest = value_of(co_await board.oldest_queued("coder"));
+    REQUIRE(oldest);
+    CHECK(oldest->claim_id == claims[0].id);
+    CHECK(oldest->paused_at == claims[0].grant_queue->paused_at);
+    auto resumed = claims[0];
+    resumed.grant_queue.reset();
+    resumed.granted_exclusive_agent = "coder";
+    value_of(co_await board.update_claim(claims[0], resumed));
+    oldest = value_of(co_await board.oldest_queued("coder"));
+    CHECK(oldest->claim_id == claims[1].id);
+    CHECK(redis.cli({"HGET", "holt:demo:claim:" + resumed.id, "grant_queue"}) == "");
+
+    // By hand, for repairs; a claim that waits keeps its place.
+    QueuedClaim later{claims[1].id, UnixTime(1861900000000ms)};
+    value_of(co_await board.enqueue("coder", later));
+    oldest = value_of(co_await board.oldest_queued("coder"));
+    CHECK(oldest->claim_id == claims[1].id);
+    for (int i = 0; i < 2; ++i) value_of(co_await board.dequeue("coder", claims[1].id));
+    oldest = value_of(co_await board.oldest_queued("coder"));
+    CHECK(oldest->claim_id == claims[2].id);
+    oldest = value_of(co_await board.oldest_queued("nobody"));
+    CHECK(!oldest);
+  });
+}
+
+TEST_CASE("a call whose answer was lost is repeated, and nothing is done or told twice") {
+  RedisServer server;
+  FaultyLink link(server.port());
+  with_board(
+      settings_for(link.port()),
+      [](Board& board, RedisServer& redis, FaultyLink& way) -> awaitable<void> {
+        auto watch = [](redis::Client& watcher, Board& ours, RedisServer& r,
+                        FaultyLink& l) -> awaitable<void> {
+          auto watching = value_of(Board::open(watcher, "holt", "demo"));
+          auto body = [](Board& theirs, Feed& feed, Board& b, RedisServer& s,
+                         FaultyLink& lossy) -> awaitable<void> {
+            value_of(co_await b.counts());  // it is connected
+            auto lose_answer = [&lossy] { lossy.cut_after(Direction::to_client, 0); };
+            auto goal = artefact_of("Code");
+            goal.id = goal.logical_id = uuid4();
+            lose_answer();
+            auto created = value_of(co_await b.create_next_version(goal));
+            CHECK(created.version == 1);
+            lose_answer();
+            auto made = value_of(co_await b.create_claim(claim_on(created)));
+            auto changed = made.claim;
+            changed.status = ClaimStatus::complete;
+            WriteTerms terms;
+            terms.announcements = {claim_granted("coder", BidType::claim, made.claim.id, "")};
+            lose_answer();
+            auto updated = co_await b.update_claim(made.claim, changed, terms);
+            CHECK_MESSAGE(updated, updated.error().what);
+            lose_answer();
+            value_of(co_await b.set_bid(made.claim.id, "coder", BidType::claim));
+            CHECK(lossy.counters().accepted >= 5);  // each of them was cut off
+            auto told = co_await events_until_now(theirs, feed);
+            CHECK(text(told) == "1244");
+            CHECK(s.cli({"ZCARD", "holt:demo:x:claims:complete"}) == "1");
+          };
+          co_await with_feed(watching, body, ours, r, l);
+        };
+        co_await run_with_client(settings_for(redis), watch, board, redis, way);
+      },
+      server, link);
+}
+
+TEST_CASE("after its connection broke a feed tells a gap, and what it cannot read it names") {
+  RedisServer server;
+  FaultyLink link(server.port());
+  with_board(
+      settings_for(link.port()),
+      [](Board& board, RedisServer& redis, FaultyLink& way) -> awaitable<void> {
+        auto body = [](Board& b, Feed& feed, RedisServer& s, FaultyLink& l) -> awaitable<void> {
+          s.cli({"PUBLISH", "holt:demo:artefact_events", "gibberish"});
+          s.cli({"PUBLISH", "holt:demo:claim_events", "{\"id\":[]}"});
+          s.cli({"PUBLISH", "holt:demo:agent:coder:events", "{}"});
+          s.cli({"PUBLISH", "holt:other:artefact_events", "not ours"});
+          auto goal = value_of(co_await b.create_artefact(artefact_of("Code")));
+          auto events = co_await events_until_now(b, feed);
+          CHECK(only<Malformed>(events).size() == 3);
+          CHECK(only<Artefact>(events).size() == 1);
+          l.cut();
+          s.cli({"PUBLISH", "holt:demo:artefact_events", "unheard"});
+          l.heal();
+          auto event = co_await feed.next(Clock::now() + 20s);
+          REQUIRE(event);
+          CHECK(std::holds_alternative<Gap>(*event));
+          auto rest = co_await events_until_now(b, feed);
+          CHECK(text(rest) == "");
+        };
+        co_await with_feed(board, body, redis, way);
+      },
+      server, link);
+}
