@@ -136,6 +136,39 @@ TEST_CASE("claims are listed by status, also while they leave it") {
       server);
 }
 
+TEST_CASE("artefacts that nobody claimed yet are listed, those that need no claim are not") {
+  RedisServer server;
+  with_board(
+      settings_for(server),
+      [](Board& board, RedisServer& redis) -> awaitable<void> {
+        auto first = co_await create(board, "Code", 1, "first");
+        auto second = co_await create(board, "Code", 2, "second");
+        auto review = artefact_of("Verdict");
+        review.structural_type = StructuralType::review;
+        value_of(co_await board.create_artefact(review));
+        Listing listing;
+        listing.order = Order::oldest_first;
+        auto page = value_of(co_await board.unclaimed(listing));
+        REQUIRE(page.items.size() == 2);
+        CHECK(page.items[0] == first);
+        value_of(co_await board.create_claim(claim_on(first)));
+        page = value_of(co_await board.unclaimed(listing));
+        REQUIRE(page.items.size() == 1);
+        CHECK(page.items[0] == second);
+
+        // One that the Go program claimed leaves the list when we try to claim it.
+        auto claim = go_claim(redis, second.id, "pending_review");
+        auto found = value_of(co_await board.create_claim(claim_on(second)));
+        CHECK(found.claim.id == claim);
+        auto unheard = go_artefact(redis, "GoalDefined", "3");
+        value_of(co_await board.reindex());
+        page = value_of(co_await board.unclaimed(listing));
+        REQUIRE(page.items.size() == 1);
+        CHECK(page.items[0].id == unheard);
+      },
+      server);
+}
+
 TEST_CASE("an id is found by its beginning, and several are all named") {
   RedisServer server;
   with_board(settings_for(server), [](Board& board) -> awaitable<void> {
@@ -355,7 +388,7 @@ TEST_CASE("in a cluster all of a board is in one slot, and everything works") {
         CHECK(found == read.id);
 
         auto& owner = servers.owner(servers.slot("demo"));
-        CHECK(owner.cli({"DBSIZE"}) == "62");
+        CHECK(owner.cli({"DBSIZE"}) == "63");
         owner.cli({"DEL", "holt:{demo}:x:artefacts", "holt:{demo}:x:claims:pending_review"});
         auto seen = value_of(co_await board.reindex());
         CHECK(seen.artefacts == 50);

@@ -256,6 +256,45 @@ TEST_CASE("a claim is changed only as it was read, and what we do not know is le
   });
 }
 
+TEST_CASE("a rejected claim ends and its feedback claim begins in one step, and only once") {
+  on_server([](Board& board, Feed& feed, RedisServer&) -> awaitable<void> {
+    auto code = value_of(co_await board.create_artefact(artefact_of("Code")));
+    auto read = value_of(co_await board.create_claim(claim_on(code))).claim;
+    auto rejected = read;
+    rejected.status = ClaimStatus::terminated;
+    rejected.termination_reason = "reviewed";
+    auto feedback = claim_on(code);
+    feedback.status = ClaimStatus::pending_assignment;
+    feedback.granted_exclusive_agent = "coder";
+    feedback.additional_context_ids = {uuid4()};
+    std::vector<Claim> made;
+    auto reject = [](Board& b, Claim before, Claim after, Claim next,
+                     std::vector<Claim>& all) -> awaitable<void> {
+      auto created = co_await b.replace_claim(std::move(before), std::move(after), std::move(next));
+      if (created) all.push_back(*std::move(created));
+    };
+    TaskGroup orchestrators(board.client().executor());
+    for (int i = 0; i < 10; ++i)
+      orchestrators.start("orchestrator", reject(board, read, rejected, feedback, made));
+    co_await orchestrators.join();
+    REQUIRE(made.size() == 1);
+    auto now = value_of(co_await board.claim_on(code.id));
+    CHECK(now == made[0]);
+    CHECK(now.additional_context_ids == feedback.additional_context_ids);
+    auto before = value_of(co_await board.claim(read.id));
+    CHECK(before.status == ClaimStatus::terminated);
+    auto told = only<Claim>(co_await events_until_now(board, feed));
+    REQUIRE(told.size() == 2);
+    CHECK(told[1] == made[0]);
+    auto counts = value_of(co_await board.counts());
+    CHECK(counts.open_claims == 1);
+
+    feedback.artefact_id = uuid4();
+    auto refused = error_of(co_await board.replace_claim(read, rejected, feedback));
+    CHECK(refused.code == Errc::invalid);
+  });
+}
+
 TEST_CASE("of those who change a claim at once, one does") {
   on_server([](Board& board, Feed&, RedisServer&) -> awaitable<void> {
     auto goal = value_of(co_await board.create_artefact(artefact_of("Code")));

@@ -59,6 +59,25 @@ void append(Words& words, const Fields& fields) {
   }
 }
 
+Fields changed_fields(const Claim& read, const Claim& changed) {
+  auto before = to_fields(read), after = to_fields(changed);
+  std::erase_if(after, [&before](const auto& field) {
+    return std::ranges::find(before, field) != before.end();
+  });
+  return after;
+}
+
+void append_successor(const BoardKeys& board, const Claim& read,
+                      const std::optional<Claim>& successor, Words& keys, Words& args) {
+  keys.push_back(successor ? board.claim(successor->id) : board.nothing());
+  keys.push_back(board.claim_by_artefact(read.artefact_id));
+  keys.push_back(board.claims(successor ? successor->status : ClaimStatus::pending_assignment));
+  keys.push_back(board.claim_ids());
+  args.push_back(successor ? successor->id : "");
+  args.push_back(board.claim_events());
+  args.push_back(successor ? to_json(*successor) : "");
+}
+
 // Errors that a script gives its own meaning.
 Error meaning(Error error) {
   constexpr std::string_view fenced = "FENCED ";
@@ -126,12 +145,14 @@ Async<Artefact> Board::create(Artefact artefact, bool is_next, WriteTerms terms)
              keys_.artefacts(),
              keys_.artefacts(artefact.type),
              keys_.types(),
-             keys_.artefact_ids()};
+             keys_.artefact_ids(),
+             keys_.unclaimed()};
   Words args{artefact.id,
              is_next ? "next" : "exact",
              std::to_string(artefact.version),
              std::to_string(parts::milliseconds(artefact.created_at)),
              artefact.type,
+             needs_claim(artefact.structural_type) ? "1" : "0",
              keys_.artefact_events(),
              std::move(head),
              std::move(middle)};
@@ -153,8 +174,7 @@ Async<Artefact> Board::create(Artefact artefact, bool is_next, WriteTerms terms)
 Async<Artefact> Board::artefact(std::string id) const {
   auto key = keys_.artefact(id);
   auto reply = co_await read(Command("HGETALL", key));
-  if (!reply) co_return std::unexpected(reply.error());
-  co_return artefact_from(key, *reply);
+  co_return read_hash<Artefact>(key, reply, artefact_from);
 }
 
 Async<Artefact> Board::latest(std::string logical_id) const {
@@ -186,7 +206,7 @@ Async<std::vector<ThreadEntry>> Board::versions(std::string logical_id) const {
 Async<std::optional<std::string>> Board::place(const Claim& claim, std::string replaces,
                                                WriteTerms terms) const {
   Words keys{keys_.claim(claim.id), keys_.claim_by_artefact(claim.artefact_id),
-             keys_.claims(claim.status), keys_.claim_ids()};
+             keys_.claims(claim.status), keys_.claim_ids(), keys_.unclaimed()};
   Words args{claim.id, claim.artefact_id, std::move(replaces), keys_.claim_events(),
              to_json(claim)};
   append(args, to_fields(claim));
@@ -218,8 +238,7 @@ Async<ClaimCreation> Board::create_claim(Claim claim, WriteTerms terms) {
 Async<Claim> Board::claim(std::string id) const {
   auto key = keys_.claim(id);
   auto reply = co_await read(Command("HGETALL", key));
-  if (!reply) co_return std::unexpected(reply.error());
-  co_return claim_from(key, *reply);
+  co_return read_hash<Claim>(key, reply, claim_from);
 }
 
 Async<Claim> Board::claim_on(std::string artefact_id) const {
@@ -231,26 +250,43 @@ Async<Claim> Board::claim_on(std::string artefact_id) const {
 }
 
 Async<Claim> Board::update_claim(Claim read, Claim changed, WriteTerms terms) {
+  return change(std::move(read), std::move(changed), {}, std::move(terms));
+}
+
+Async<Claim> Board::replace_claim(Claim read, Claim changed, Claim feedback, WriteTerms terms) {
+  if (feedback.id.empty()) feedback.id = uuid4();
+  feedback.revision.clear();
+  if (auto checked = check(feedback); !checked) co_return std::unexpected(checked.error());
+  if (feedback.artefact_id != read.artefact_id || feedback.id == read.id)
+    co_return fail(Errc::invalid, "a feedback claim is another claim on the same artefact");
+  std::optional<Claim> successor = feedback;
+  auto changed_then =
+      co_await change(std::move(read), std::move(changed), std::move(successor), std::move(terms));
+  if (!changed_then) co_return std::unexpected(changed_then.error());
+  co_return feedback;
+}
+
+Async<Claim> Board::change(Claim read, Claim changed, std::optional<Claim> successor,
+                           WriteTerms terms) const {
   if (read.id != changed.id || read.artefact_id != changed.artefact_id)
     co_return fail(Errc::invalid, "a claim keeps its id and its artefact");
   if (auto checked = check(changed); !checked) co_return std::unexpected(checked.error());
   changed.revision = uuid4();
 
+  Words keys{keys_.claim(read.id), keys_.claims(read.status), keys_.claims(changed.status)};
+  Words args{read.id, std::string(name(read.status)), read.revision, changed.revision};
   bool moves = read.grant_queue != changed.grant_queue;
   bool leaves = moves && read.grant_queue, enters = moves && changed.grant_queue;
-  Words keys{keys_.claim(read.id), keys_.claims(read.status), keys_.claims(changed.status),
-             leaves ? keys_.grant_queue(read.grant_queue->agent_name) : keys_.nothing(),
-             enters ? keys_.grant_queue(changed.grant_queue->agent_name) : keys_.nothing()};
-  Words args{read.id,
-             std::string(name(read.status)),
-             read.revision,
-             changed.revision,
-             leaves ? "1" : "0",
-             enters ? std::to_string(parts::milliseconds(changed.grant_queue->paused_at)) : ""};
-  auto before = to_fields(read), after = to_fields(changed);
-  std::erase_if(
-      after, [&](const auto& field) { return std::ranges::find(before, field) != before.end(); });
-  append(args, after);
+  keys.push_back(leaves ? keys_.grant_queue(read.grant_queue->agent_name) : keys_.nothing());
+  keys.push_back(enters ? keys_.grant_queue(changed.grant_queue->agent_name) : keys_.nothing());
+  args.emplace_back(leaves ? "1" : "0");
+  args.push_back(enters ? std::to_string(parts::milliseconds(changed.grant_queue->paused_at)) : "");
+  append_successor(keys_, read, successor, keys, args);
+
+  auto fields = changed_fields(read, changed);
+  args.push_back(std::to_string(2 * fields.size()));
+  append(args, fields);
+  if (successor) append(args, to_fields(*successor));
   auto reply =
       co_await write(update_claim_script(), std::move(keys), std::move(args), std::move(terms));
   if (!reply) co_return std::unexpected(reply.error());

@@ -46,7 +46,9 @@ struct Fence {
 };
 
 // What goes along with a write, in the same step.
-struct WriteTerms {
+class WriteTerms {
+ public:
+  WriteTerms() = default;  // no aggregate, so that it may be left out where a call is awaited
   // Errc::lease_lost when somebody was granted the lease since: then nothing was written.
   std::optional<Fence> fence;
   // Told when, and only when, this call changes something.
@@ -135,6 +137,11 @@ class Board {
   Async<board::Claim> update_claim(board::Claim read, board::Claim changed,
                                    board::WriteTerms terms = {});
 
+  // The same, and in one step with it a feedback claim on the same artefact: never one without the
+  // other, and never two. The feedback claim is returned.
+  Async<board::Claim> replace_claim(board::Claim read, board::Claim changed, board::Claim feedback,
+                                    board::WriteTerms terms = {});
+
   // Tells bid_submitted, unless that was the bid already.
   Async<> set_bid(std::string claim_id, std::string role, board::BidType bid);
   Async<board::Bids> bids(std::string claim_id) const;
@@ -150,6 +157,8 @@ class Board {
   // From indexes: the cost is that of the page, whatever else is on the server. What the Go program
   // wrote is listed from the next adopt or reindex on.
   Async<board::Page<board::Artefact>> artefacts(board::Listing listing) const;
+  // Those that need a claim and have none: for whoever was away.
+  Async<board::Page<board::Artefact>> unclaimed(board::Listing listing) const;
   Async<board::Page<board::Claim>> claims(board::ClaimStatus status, board::Listing listing) const;
   Async<std::vector<std::string>> types() const;
   Async<board::Counts> counts() const;
@@ -174,6 +183,10 @@ class Board {
   // Nothing when the claim was made; otherwise the one that was there before.
   Async<std::optional<std::string>> place(const board::Claim& claim, std::string replaces,
                                           board::WriteTerms terms) const;
+
+  Async<board::Claim> change(board::Claim read, board::Claim changed,
+                             std::optional<board::Claim> successor, board::WriteTerms terms) const;
+  Async<board::Page<board::Artefact>> list(std::string index, board::Listing listing) const;
 
   redis::Client* client_;
   board::BoardKeys keys_;

@@ -23,6 +23,14 @@ Fields to_fields(const Claim& claim);  // without the revision
 // From the answer to HGETALL. Errc::not_found when there is no such key.
 Result<Artefact> artefact_from(std::string_view key, const redis::Reply& hash);
 Result<Claim> claim_from(std::string_view key, const redis::Reply& hash);
+// From the result of the call: a key that is no hash cannot be read either.
+template <class T>
+Result<T> read_hash(std::string_view key, const Result<redis::Reply>& hash,
+                    Result<T> (*parse)(std::string_view, const redis::Reply&)) {
+  if (hash) return parse(key, *hash);
+  if (hash.error().code != Errc::refused) return std::unexpected(hash.error());
+  return fail(Errc::protocol, "{}: {}", key, hash.error().what);
+}
 // Whoever bids something unknown bids `ignore`.
 Bids bids_from(const redis::Reply& hash);
 

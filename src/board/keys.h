@@ -44,6 +44,7 @@ class BoardKeys {
   std::string artefact_ids() const { return in("x:artefact_ids"); }  // by name
   std::string claims(ClaimStatus status) const { return in("x:claims:", name(status)); }
   std::string claim_ids() const { return in("x:claim_ids"); }  // by name
+  std::string unclaimed() const { return in("x:unclaimed"); }  // artefacts by time of creation
   std::string nothing() const { return in("x:-"); }            // never exists
 
   const std::string& root() const { return root_; }  // "holt:demo:"

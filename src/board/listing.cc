@@ -52,15 +52,13 @@ Async<Page<T>> fetch(const Board& board, std::vector<Cursor> entries, std::size_
   for (const auto& entry : entries) commands.emplace_back("HGETALL", (board.keys().*key)(entry.id));
   auto replies = co_await board.client().batch(std::move(commands), reading(board));
   for (std::size_t i = 0; i < replies.size(); ++i) {
-    auto& reply = replies[i];
-    if (!reply && reply.error().code != Errc::refused) co_return std::unexpected(reply.error());
-    auto name = (board.keys().*key)(entries[i].id);
-    auto item = reply ? parse(name, *reply)
-                      : Result<T>(fail(Errc::protocol, "{}: {}", name, reply.error().what));
+    auto item = read_hash<T>((board.keys().*key)(entries[i].id), replies[i], parse);
     if (item)
       page.items.push_back(*std::move(item));
-    else if (item.error().code != Errc::not_found)
+    else if (item.error().code == Errc::protocol)
       page.unreadable.push_back(std::move(item.error()));
+    else if (item.error().code != Errc::not_found)
+      co_return std::unexpected(item.error());
   }
   co_return page;
 }
@@ -122,14 +120,22 @@ Async<std::string> find(const Board& board, std::string index, std::string begin
 
 }  // namespace
 
-Async<Page<Artefact>> Board::artefacts(Listing listing) const {
+Async<Page<Artefact>> Board::list(std::string index, Listing listing) const {
   if (auto checked = check_limit(listing); !checked) co_return std::unexpected(checked.error());
-  auto index = listing.type.empty() ? keys_.artefacts() : keys_.artefacts(listing.type);
   auto limit = listing.limit;
   auto entries = co_await page(*this, std::move(index), std::move(listing));
   if (!entries) co_return std::unexpected(entries.error());
   co_return co_await fetch<Artefact>(*this, *std::move(entries), limit, &BoardKeys::artefact,
                                      artefact_from);
+}
+
+Async<Page<Artefact>> Board::artefacts(Listing listing) const {
+  auto index = listing.type.empty() ? keys_.artefacts() : keys_.artefacts(listing.type);
+  return list(std::move(index), std::move(listing));
+}
+
+Async<Page<Artefact>> Board::unclaimed(Listing listing) const {
+  return list(keys_.unclaimed(), std::move(listing));
 }
 
 Async<Page<Claim>> Board::claims(ClaimStatus status, Listing listing) const {

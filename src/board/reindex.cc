@@ -30,7 +30,8 @@ Async<> run_all(const Board& board, std::vector<Command> commands) {
   co_return ok;
 }
 
-void index(const BoardKeys& keys, const Artefact& artefact, std::vector<Command>& commands) {
+void index(const BoardKeys& keys, const Artefact& artefact, bool is_claimed,
+           std::vector<Command>& commands) {
   auto at = parts::milliseconds(artefact.created_at);
   commands.emplace_back("ZADD", keys.artefacts(), at, artefact.id);
   commands.emplace_back("ZADD", keys.artefacts(artefact.type), at, artefact.id);
@@ -38,31 +39,52 @@ void index(const BoardKeys& keys, const Artefact& artefact, std::vector<Command>
   commands.emplace_back("ZADD", keys.artefact_ids(), 0, artefact.id);
   commands.emplace_back("ZADD", keys.thread(artefact.logical_id), "NX", artefact.version,
                         artefact.id);
+  // Claimed meanwhile: then whoever finds it here and claims it gets that claim, and takes it out.
+  if (is_claimed)
+    commands.emplace_back("ZREM", keys.unclaimed(), artefact.id);
+  else if (needs_claim(artefact.structural_type))
+    commands.emplace_back("ZADD", keys.unclaimed(), at, artefact.id);
 }
 
-void report(Reindexed& seen, Error why) {
-  if (seen.unreadable.size() < most_reported) seen.unreadable.push_back(std::move(why));
-}
-
-// Reads artefacts and indexes those that can be read.
-Async<> index_artefacts(const Board& board, Words ids, Reindexed& seen) {
-  std::vector<Command> reads, writes;
-  for (const auto& id : ids) reads.emplace_back("HGETALL", board.keys().artefact(id));
-  auto hashes = co_await board.client().batch(std::move(reads), repairing(board));
-  for (std::size_t i = 0; i < hashes.size(); ++i) {
-    auto& hash = hashes[i];
-    auto key = board.keys().artefact(ids[i]);
-    if (!hash && hash.error().code != Errc::refused) co_return std::unexpected(hash.error());
-    auto artefact = hash ? artefact_from(key, *hash)
-                         : Result<Artefact>(fail(Errc::protocol, "{}: {}", key, hash.error().what));
-    if (!artefact) {
-      if (artefact.error().code != Errc::not_found) report(seen, std::move(artefact.error()));
-      continue;
-    }
-    ++seen.artefacts;
-    index(board.keys(), *artefact, writes);
+Async<> index_artefacts(const Board& board, std::vector<Artefact> artefacts) {
+  std::vector<Command> looks, writes;
+  for (const auto& artefact : artefacts)
+    looks.emplace_back("EXISTS", board.keys().claim_by_artefact(artefact.id));
+  auto claimed = co_await board.client().batch(std::move(looks), repairing(board));
+  for (std::size_t i = 0; i < claimed.size(); ++i) {
+    if (!claimed[i]) co_return std::unexpected(claimed[i].error());
+    index(board.keys(), artefacts[i], claimed[i]->number == 1, writes);
   }
   co_return co_await run_all(board, std::move(writes));
+}
+
+// The hashes of those that are there and can be read; what cannot is reported.
+template <class T>
+Async<std::vector<T>> readable(const Board& board, Words ids, Reindexed& seen,
+                               std::string (BoardKeys::*key)(std::string_view) const,
+                               Result<T> (*parse)(std::string_view, const Reply&)) {
+  std::vector<Command> reads;
+  for (const auto& id : ids) reads.emplace_back("HGETALL", (board.keys().*key)(id));
+  auto hashes = co_await board.client().batch(std::move(reads), repairing(board));
+  std::vector<T> items;
+  for (std::size_t i = 0; i < hashes.size(); ++i) {
+    auto item = read_hash<T>((board.keys().*key)(ids[i]), hashes[i], parse);
+    if (item)
+      items.push_back(*std::move(item));
+    else if (item.error().code != Errc::protocol && item.error().code != Errc::not_found)
+      co_return std::unexpected(item.error());
+    else if (item.error().code == Errc::protocol && seen.unreadable.size() < most_reported)
+      seen.unreadable.push_back(std::move(item.error()));
+  }
+  co_return items;
+}
+
+Async<> take_in_artefacts(const Board& board, Words ids, Reindexed& seen) {
+  auto artefacts =
+      co_await readable<Artefact>(board, std::move(ids), seen, &BoardKeys::artefact, artefact_from);
+  if (!artefacts) co_return std::unexpected(artefacts.error());
+  seen.artefacts += artefacts->size();
+  co_return co_await index_artefacts(board, *std::move(artefacts));
 }
 
 // Puts claims into the index of their status, and takes those that are no more out of all.
@@ -82,25 +104,14 @@ Async<std::size_t> index_claims(const Board& board, Words ids) {
   co_return static_cast<std::size_t>(found->number);
 }
 
-// Says which claims cannot be read; only those that can are indexed.
 Async<> take_in_claims(const Board& board, Words ids, Reindexed& seen) {
-  std::vector<Command> reads;
-  for (const auto& id : ids) reads.emplace_back("HGETALL", board.keys().claim(id));
-  auto hashes = co_await board.client().batch(std::move(reads), repairing(board));
-  Words readable;
-  for (std::size_t i = 0; i < hashes.size(); ++i) {
-    auto& hash = hashes[i];
-    auto key = board.keys().claim(ids[i]);
-    if (!hash && hash.error().code != Errc::refused) co_return std::unexpected(hash.error());
-    auto claim = hash ? claim_from(key, *hash)
-                      : Result<Claim>(fail(Errc::protocol, "{}: {}", key, hash.error().what));
-    if (claim)
-      readable.push_back(ids[i]);
-    else if (claim.error().code != Errc::not_found)
-      report(seen, std::move(claim.error()));
-  }
-  if (readable.empty()) co_return ok;
-  auto found = co_await index_claims(board, std::move(readable));
+  auto claims =
+      co_await readable<Claim>(board, std::move(ids), seen, &BoardKeys::claim, claim_from);
+  if (!claims) co_return std::unexpected(claims.error());
+  if (claims->empty()) co_return ok;
+  Words found_ids;
+  for (auto& claim : *claims) found_ids.push_back(std::move(claim.id));
+  auto found = co_await index_claims(board, std::move(found_ids));
   if (!found) co_return std::unexpected(found.error());
   seen.claims += *found;
   co_return ok;
@@ -145,6 +156,7 @@ Async<> forget_missing_artefacts(const Board& board, Reindexed& seen) {
     for (const auto& id : *missing) {
       for (const auto& type : *types) commands.emplace_back("ZREM", keys.artefacts(type), id);
       commands.emplace_back("ZREM", keys.artefacts(), id);
+      commands.emplace_back("ZREM", keys.unclaimed(), id);
       commands.emplace_back("ZREM", keys.artefact_ids(), id);
     }
     auto removed = co_await run_all(board, std::move(commands));
@@ -175,9 +187,8 @@ std::string id_in(std::string_view key, std::string_view begin) {
 }  // namespace
 
 Async<> Board::adopt(Artefact artefact) const {
-  std::vector<Command> commands;
-  index(keys_, artefact, commands);
-  co_return co_await run_all(*this, std::move(commands));
+  std::vector<Artefact> artefacts{std::move(artefact)};
+  co_return co_await index_artefacts(*this, std::move(artefacts));
 }
 
 Async<Reindexed> Board::reindex() const {
@@ -197,7 +208,7 @@ Async<Reindexed> Board::reindex() const {
       else if (auto other = id_in(key.text, claim_begin); !other.empty())
         claims.push_back(std::move(other));
     }
-    auto indexed = co_await index_artefacts(*this, std::move(artefacts), seen);
+    auto indexed = co_await take_in_artefacts(*this, std::move(artefacts), seen);
     if (indexed) indexed = co_await take_in_claims(*this, std::move(claims), seen);
     if (!indexed) co_return std::unexpected(indexed.error());
   } while (cursor != "0");

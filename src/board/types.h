@@ -45,6 +45,12 @@ std::optional<ClaimStatus> parse_claim_status(std::string_view text);
 std::optional<BidType> parse_bid_type(std::string_view text);
 std::optional<Phase> parse_phase(std::string_view text);
 
+// What an orchestrator claims for somebody to work on.
+inline bool needs_claim(StructuralType type) {
+  return type == StructuralType::standard || type == StructuralType::question ||
+         type == StructuralType::answer;
+}
+
 // A work product. Written once: a correction is the next version, an artefact of its own with the
 // same logical id.
 struct Artefact {
