@@ -250,7 +250,7 @@ TEST_CASE("a claim is changed only as it was read, and what we do not know is le
     late = error_of(co_await board.update_claim(stored, complete));
     CHECK(late.code == Errc::not_found);
     auto moved = stored;
-    moved.artefact_id = read.id;
+    moved.artefact_id = uuid4();
     late = error_of(co_await board.update_claim(stored, moved));
     CHECK(late.code == Errc::invalid);
   });
@@ -292,6 +292,25 @@ TEST_CASE("a rejected claim ends and its feedback claim begins in one step, and 
     feedback.artefact_id = uuid4();
     auto refused = error_of(co_await board.replace_claim(read, rejected, feedback));
     CHECK(refused.code == Errc::invalid);
+  });
+}
+
+TEST_CASE("a claim that the Go program left in a form that we would not write can be ended") {
+  on_server([](Board& board, Feed&, RedisServer& redis) -> awaitable<void> {
+    auto id = uuid4();
+    redis.cli({"HSET", "holt:demo:claim:" + id, "id", id, "artefact_id", uuid4(), "status",
+               "pending_exclusive", "granted_review_agents", "null", "phase_state",
+               R"({"current":"exclusive","granted_agents":[""],"received":{},"all_bids":{}})"});
+    auto read = value_of(co_await board.claim(id));
+    auto ended = read;
+    ended.granted_review_agents = {""};
+    auto refused = error_of(co_await board.update_claim(read, ended));
+    CHECK(refused.code == Errc::invalid);
+    ended = read;
+    ended.status = ClaimStatus::terminated;
+    value_of(co_await board.update_claim(read, ended));
+    CHECK(redis.cli({"HGET", "holt:demo:claim:" + id, "status"}) == "terminated");
+    CHECK(redis.cli({"HGET", "holt:demo:claim:" + id, "granted_review_agents"}) == "null");
   });
 }
 

@@ -200,7 +200,7 @@ Result<Claim> claim_from(std::string_view key, const redis::Reply& hash) {
   c.last_grant_time = std::chrono::sys_seconds(std::chrono::seconds(last));
   c.artefact_expected = parse_boolean(from.text("artefact_expected"));
   c.granted_agent_image_id = from.text("granted_agent_image_id");
-  c.revision = from.text("revision");
+  c.revision = from.text("warren_revision");
   from.need_own_id(c.id);
   from.need_uuid("artefact_id", c.artefact_id);
   return from.result(std::move(c));

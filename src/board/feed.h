@@ -8,6 +8,8 @@
 //     if (!event) break;
 //     if (std::holds_alternative<board::Gap>(*event)) co_await sweep();
 //     if (auto* artefact = std::get_if<board::Artefact>(&*event)) …
+//   }
+//   co_await feed.close();                     // ~Feed ensures that this was done
 //
 // An event that cannot be read is a Malformed, and the next one follows it.
 #include <string>

@@ -103,7 +103,7 @@ struct Claim {
   std::chrono::sys_seconds last_grant_time{};
   bool artefact_expected = false;  // granted, and whoever takes over must remind the agents
   std::string granted_agent_image_id;
-  std::string revision;  // ours: another one after every change; Board sets it
+  std::string revision;  // ours (warren_revision): another one after every change; Board sets it
 
   bool operator==(const Claim&) const = default;
 };

@@ -13,14 +13,14 @@
 local claim, old_status, new_status, left, entered, successor, by_artefact, in_status, ids =
   unpack(key)
 local id, next_id, words = arg[1], arg[7], tonumber(arg[10])
-local read = call('HMGET', claim, 'status', 'revision')
+local read = call('HMGET', claim, 'status', 'warren_revision')
 local status, revision = read[1], read[2] or ''
 if not status then return {-1} end
 if revision == arg[4] then return {0} end
 if status ~= arg[2] or revision ~= arg[3] then return {-2, status} end
 
 need_sorted_sets(old_status, new_status, left, entered, in_status, ids)
-call('HSET', claim, 'revision', arg[4], unpack(arg, 11, 10 + words))
+call('HSET', claim, 'warren_revision', arg[4], unpack(arg, 11, 10 + words))
 if old_status ~= new_status then
   local since = call('ZSCORE', old_status, id) or now_ms()
   call('ZREM', old_status, id)
