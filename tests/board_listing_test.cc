@@ -346,7 +346,7 @@ TEST_CASE("in a cluster all of a board is in one slot, and everything works") {
       settings_for(cluster),
       [](Board& board, RedisCluster& servers) -> awaitable<void> {
         CHECK(board.keys().root() == "holt:{demo}:");
-        Feed feed(board.client(), board.keys());
+        BoardFeed feed(board.client(), board.keys());
         auto settled = co_await feed.settled(Clock::now() + 10s);
         CHECK(settled);
         auto first = value_of(co_await board.create_artefact(artefact_of("Code")));

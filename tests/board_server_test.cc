@@ -17,7 +17,7 @@ bool is_end(const BoardEvent& event) {
 }
 
 // What the feed tells up to the workflow event called "end", which this sends.
-awaitable<Events> events_until_now(Board& board, Feed& feed) {
+awaitable<Events> events_until_now(Board& board, BoardFeed& feed) {
   WorkflowEvent end{"end", {}};
   value_of(co_await board.announce(end));
   Events events;
@@ -40,7 +40,7 @@ template <class Body, class... Args>
 awaitable<void> with_feed(Board& board, Body body, Args&... args) {
   FeedTerms terms;
   terms.all_grants = true;
-  Feed feed(board.client(), board.keys(), terms);
+  BoardFeed feed(board.client(), board.keys(), terms);
   std::exception_ptr thrown;
   try {
     auto settled = co_await feed.settled(Clock::now() + 10s);
@@ -74,7 +74,7 @@ std::string text(const Events& events) {
 }  // namespace
 
 TEST_CASE("an artefact is a hash as the Go program has it, told once, and never changes") {
-  on_server([](Board& board, Feed& feed, RedisServer& redis) -> awaitable<void> {
+  on_server([](Board& board, BoardFeed& feed, RedisServer& redis) -> awaitable<void> {
     auto goal = artefact_of("GoalDefined", "a \"page\"");
     auto created = value_of(co_await board.create_artefact(goal));
     CHECK(created.version == 1);
@@ -113,7 +113,7 @@ TEST_CASE("an artefact is a hash as the Go program has it, told once, and never 
 }
 
 TEST_CASE("fifty creators of one thread get fifty versions, and nobody's is taken twice") {
-  on_server([](Board& board, Feed& feed, RedisServer& redis) -> awaitable<void> {
+  on_server([](Board& board, BoardFeed& feed, RedisServer& redis) -> awaitable<void> {
     auto first = value_of(co_await board.create_artefact(artefact_of("Code", "0")));
     std::vector<std::int64_t> versions{first.version};
     auto rework = [](Board& b, Artefact next, std::vector<std::int64_t>& all) -> awaitable<void> {
@@ -158,7 +158,7 @@ TEST_CASE("fifty creators of one thread get fifty versions, and nobody's is take
 }
 
 TEST_CASE("fifty who claim an artefact at once have one claim, told once") {
-  on_server([](Board& board, Feed& feed, RedisServer&) -> awaitable<void> {
+  on_server([](Board& board, BoardFeed& feed, RedisServer&) -> awaitable<void> {
     auto goal = value_of(co_await board.create_artefact(artefact_of("GoalDefined")));
     std::vector<ClaimCreation> claims;
     auto create = [](Board& b, Claim claim, std::vector<ClaimCreation>& all) -> awaitable<void> {
@@ -181,7 +181,7 @@ TEST_CASE("fifty who claim an artefact at once have one claim, told once") {
 }
 
 TEST_CASE("a feedback claim takes the place of the claim on its artefact, once") {
-  on_server([](Board& board, Feed& feed, RedisServer& redis) -> awaitable<void> {
+  on_server([](Board& board, BoardFeed& feed, RedisServer& redis) -> awaitable<void> {
     auto goal = value_of(co_await board.create_artefact(artefact_of("Code")));
     auto first = value_of(co_await board.create_claim(claim_on(goal))).claim;
     auto feedback = claim_on(goal);
@@ -209,7 +209,7 @@ TEST_CASE("a feedback claim takes the place of the claim on its artefact, once")
 }
 
 TEST_CASE("a claim is changed only as it was read, and what we do not know is left alone") {
-  on_server([](Board& board, Feed& feed, RedisServer& redis) -> awaitable<void> {
+  on_server([](Board& board, BoardFeed& feed, RedisServer& redis) -> awaitable<void> {
     auto goal = value_of(co_await board.create_artefact(artefact_of("Code")));
     auto read = value_of(co_await board.create_claim(claim_on(goal))).claim;
     auto key = "holt:demo:claim:" + read.id;
@@ -257,7 +257,7 @@ TEST_CASE("a claim is changed only as it was read, and what we do not know is le
 }
 
 TEST_CASE("a rejected claim ends and its feedback claim begins in one step, and only once") {
-  on_server([](Board& board, Feed& feed, RedisServer&) -> awaitable<void> {
+  on_server([](Board& board, BoardFeed& feed, RedisServer&) -> awaitable<void> {
     auto code = value_of(co_await board.create_artefact(artefact_of("Code")));
     auto read = value_of(co_await board.create_claim(claim_on(code))).claim;
     auto rejected = read;
@@ -289,6 +289,12 @@ TEST_CASE("a rejected claim ends and its feedback claim begins in one step, and 
     auto counts = value_of(co_await board.counts());
     CHECK(counts.open_claims == 1);
 
+    auto second = made[0];
+    second.granted_exclusive_agent = "another";
+    auto taken = error_of(co_await board.replace_claim(before, rejected, second));
+    CHECK(taken.code == Errc::refused);
+    now = value_of(co_await board.claim_on(code.id));
+    CHECK(now == made[0]);
     feedback.artefact_id = uuid4();
     auto refused = error_of(co_await board.replace_claim(read, rejected, feedback));
     CHECK(refused.code == Errc::invalid);
@@ -296,7 +302,7 @@ TEST_CASE("a rejected claim ends and its feedback claim begins in one step, and 
 }
 
 TEST_CASE("a claim that the Go program left in a form that we would not write can be ended") {
-  on_server([](Board& board, Feed&, RedisServer& redis) -> awaitable<void> {
+  on_server([](Board& board, BoardFeed&, RedisServer& redis) -> awaitable<void> {
     auto id = uuid4();
     redis.cli({"HSET", "holt:demo:claim:" + id, "id", id, "artefact_id", uuid4(), "status",
                "pending_exclusive", "granted_review_agents", "null", "phase_state",
@@ -315,7 +321,7 @@ TEST_CASE("a claim that the Go program left in a form that we would not write ca
 }
 
 TEST_CASE("of those who change a claim at once, one does") {
-  on_server([](Board& board, Feed&, RedisServer&) -> awaitable<void> {
+  on_server([](Board& board, BoardFeed&, RedisServer&) -> awaitable<void> {
     auto goal = value_of(co_await board.create_artefact(artefact_of("Code")));
     auto read = value_of(co_await board.create_claim(claim_on(goal))).claim;
     int won = 0, lost = 0;
@@ -334,7 +340,7 @@ TEST_CASE("of those who change a claim at once, one does") {
 }
 
 TEST_CASE("a write under a token that is no longer the newest is refused, whatever it is") {
-  on_server([](Board& board, Feed& feed, RedisServer& redis) -> awaitable<void> {
+  on_server([](Board& board, BoardFeed& feed, RedisServer& redis) -> awaitable<void> {
     WriteTerms old, fresh;
     old.fence = Fence{"holt:demo:lock:fence", {0, 41}};
     fresh.fence = Fence{"holt:demo:lock:fence", {0, 42}};
@@ -363,7 +369,7 @@ TEST_CASE("a write under a token that is no longer the newest is refused, whatev
 }
 
 TEST_CASE("a bid is told when it is new; a bid that nobody knows is an ignore") {
-  on_server([](Board& board, Feed& feed, RedisServer& redis) -> awaitable<void> {
+  on_server([](Board& board, BoardFeed& feed, RedisServer& redis) -> awaitable<void> {
     auto claim = uuid4();
     for (auto bid : {BidType::claim, BidType::claim, BidType::exclusive})
       value_of(co_await board.set_bid(claim, "coder", bid));
@@ -382,7 +388,7 @@ TEST_CASE("a bid is told when it is new; a bid that nobody knows is an ignore") 
 }
 
 TEST_CASE("a claim waits in the queue of its role for as long as it says so itself") {
-  on_server([](Board& board, Feed&, RedisServer& redis) -> awaitable<void> {
+  on_server([](Board& board, BoardFeed&, RedisServer& redis) -> awaitable<void> {
     std::vector<Claim> claims;
     for (int i = 0; i < 3; ++i) {
       auto goal = value_of(co_await board.create_artefact(artefact_of("Code")));
@@ -425,7 +431,7 @@ TEST_CASE("a call whose answer was lost is repeated, and nothing is done or told
         auto watch = [](redis::Client& watcher, Board& ours, RedisServer& r,
                         FaultyLink& l) -> awaitable<void> {
           auto watching = value_of(Board::open(watcher, "holt", "demo"));
-          auto body = [](Board& theirs, Feed& feed, Board& b, RedisServer& s,
+          auto body = [](Board& theirs, BoardFeed& feed, Board& b, RedisServer& s,
                          FaultyLink& lossy) -> awaitable<void> {
             value_of(co_await b.counts());  // it is connected
             auto lose_answer = [&lossy] { lossy.cut_after(Direction::to_client, 0); };
@@ -463,7 +469,8 @@ TEST_CASE("after its connection broke a feed tells a gap, and what it cannot rea
   with_board(
       settings_for(link.port()),
       [](Board& board, RedisServer& redis, FaultyLink& way) -> awaitable<void> {
-        auto body = [](Board& b, Feed& feed, RedisServer& s, FaultyLink& l) -> awaitable<void> {
+        auto body = [](Board& b, BoardFeed& feed, RedisServer& s,
+                       FaultyLink& l) -> awaitable<void> {
           s.cli({"PUBLISH", "holt:demo:artefact_events", "gibberish"});
           s.cli({"PUBLISH", "holt:demo:claim_events", "{\"id\":[]}"});
           s.cli({"PUBLISH", "holt:demo:agent:coder:events", "{}"});

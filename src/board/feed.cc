@@ -4,7 +4,7 @@ namespace warren {
 
 using namespace board;
 
-Feed::Feed(redis::Client& client, BoardKeys keys, FeedTerms terms)
+BoardFeed::BoardFeed(redis::Client& client, BoardKeys keys, FeedTerms terms)
     : keys_(std::move(keys)), subscriber_(client) {
   if (terms.artefacts) subscriber_.subscribe(keys_.artefact_events());
   if (terms.claims) subscriber_.subscribe(keys_.claim_events());
@@ -16,7 +16,7 @@ Feed::Feed(redis::Client& client, BoardKeys keys, FeedTerms terms)
   for (const auto& role : terms.grants_to) subscriber_.subscribe(keys_.agent_events(role));
 }
 
-Async<BoardEvent> Feed::next(Clock::time_point deadline) {
+Async<BoardEvent> BoardFeed::next(Clock::time_point deadline) {
   auto message = co_await subscriber_.next(deadline);
   if (!message) co_return std::unexpected(message.error());
   if (message->kind == redis::Message::Kind::gap) co_return Gap{};

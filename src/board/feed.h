@@ -1,7 +1,7 @@
 #pragma once
 // What happens on a board, as it happens, and the truth about what was missed.
 //
-//   Feed feed(board->client(), board->keys());
+//   BoardFeed feed(board->client(), board->keys());
 //   co_await feed.settled(deadline);           // from here on nothing is missed silently
 //   for (;;) {
 //     auto event = co_await feed.next();
@@ -9,7 +9,7 @@
 //     if (std::holds_alternative<board::Gap>(*event)) co_await sweep();
 //     if (auto* artefact = std::get_if<board::Artefact>(&*event)) …
 //   }
-//   co_await feed.close();                     // ~Feed ensures that this was done
+//   co_await feed.close();                     // ~BoardFeed ensures that this was done
 //
 // An event that cannot be read is a Malformed, and the next one follows it.
 #include <string>
@@ -33,12 +33,12 @@ struct FeedTerms {
 
 }  // namespace board
 
-class Feed {
+class BoardFeed {
  public:
   // The client outlives it.
-  Feed(redis::Client& client, board::BoardKeys keys, board::FeedTerms terms = {});
-  Feed(const Feed&) = delete;
-  Feed& operator=(const Feed&) = delete;
+  BoardFeed(redis::Client& client, board::BoardKeys keys, board::FeedTerms terms = {});
+  BoardFeed(const BoardFeed&) = delete;
+  BoardFeed& operator=(const BoardFeed&) = delete;
 
   Async<> settled(Clock::time_point deadline) { return subscriber_.settled(deadline); }
   // Errors: timeout, cancelled.

@@ -18,14 +18,16 @@ local status, revision = read[1], read[2] or ''
 if not status then return {-1} end
 if revision == arg[4] then return {0} end
 if status ~= arg[2] or revision ~= arg[3] then return {-2, status} end
+if next_id ~= '' and call('EXISTS', successor) == 1 then
+  return redis.error_reply('ERR there is a claim ' .. next_id .. ' already')
+end
 
 need_sorted_sets(old_status, new_status, left, entered, in_status, ids)
 call('HSET', claim, 'warren_revision', arg[4], unpack(arg, 11, 10 + words))
-if old_status ~= new_status then
-  local since = call('ZSCORE', old_status, id) or now_ms()
-  call('ZREM', old_status, id)
-  call('ZADD', new_status, since, id)
-end
+local since = call('ZSCORE', old_status, id) or now_ms()
+call('ZREM', old_status, id)
+call('ZADD', new_status, since, id)
+call('ZADD', ids, 0, id)
 if arg[5] == '1' then call('ZREM', left, id) end
 if arg[6] ~= '' then call('ZADD', entered, 'NX', arg[6], id) end
 if next_id ~= '' then
