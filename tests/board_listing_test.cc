@@ -1,4 +1,6 @@
 // What is on a board, listed and found: from indexes, whatever else is on the server.
+#include <set>
+
 #include "base/uuid.h"
 #include "with_board.h"
 

@@ -112,6 +112,42 @@ TEST_CASE("an artefact is a hash as the Go program has it, told once, and never 
   });
 }
 
+TEST_CASE("whatever bytes are in a payload, a type or a role, they come back as they were") {
+  on_server([](Board& board, BoardFeed& feed, RedisServer&) -> awaitable<void> {
+    std::string bytes;
+    for (int c = 0; c < 256; ++c) bytes += static_cast<char>(c);
+    for (std::string name :
+         {"lock", "a:b", "*", "{x}", "\"\\\n\0\x7f", "'; return 1 --", "ü</script>"}) {
+      auto artefact = artefact_of(name, bytes);
+      artefact.produced_by_role = name;
+      auto created = value_of(co_await board.create_artefact(artefact));
+      auto read = value_of(co_await board.artefact(created.id));
+      CHECK(read == created);
+      CHECK(read.payload == bytes);
+      Listing listing;
+      listing.type = name;
+      auto page = value_of(co_await board.artefacts(listing));
+      CHECK(page.items == std::vector{created});
+      value_of(co_await board.set_bid(created.id, name, BidType::claim));
+      WriteTerms terms;
+      terms.announcements = {Grant{name, created.id, BidType::claim}};
+      auto claim = value_of(co_await board.create_claim(claim_on(created), terms)).claim;
+      auto events = co_await events_until_now(board, feed);
+      CHECK(text(events) == "1423");
+      CHECK(only<Artefact>(events)[0].type == name);
+      CHECK(only<Grant>(events)[0].role == name);
+    }
+    auto large = artefact_of("Code");
+    large.payload.assign(limits::payload, 'x');
+    auto created = value_of(co_await board.create_artefact(large));
+    auto read = value_of(co_await board.artefact(created.id));
+    CHECK(read.payload == large.payload);
+    large.payload += 'x';
+    auto refused = error_of(co_await board.create_artefact(large));
+    CHECK(refused.code == Errc::invalid);
+  });
+}
+
 TEST_CASE("fifty creators of one thread get fifty versions, and nobody's is taken twice") {
   on_server([](Board& board, BoardFeed& feed, RedisServer& redis) -> awaitable<void> {
     auto first = value_of(co_await board.create_artefact(artefact_of("Code", "0")));

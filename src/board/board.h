@@ -79,7 +79,7 @@ struct Cursor {
 enum class Order { newest_first, oldest_first };
 
 struct Listing {
-  std::string type;                                           // empty: of every type
+  std::string type;  // for artefacts(): only these; empty: of every type
   UnixTime since = UnixTime::min(), until = UnixTime::max();  // both included
   Order order = Order::newest_first;
   std::size_t limit = 100;  // at most 1000
