@@ -98,6 +98,29 @@ TEST_CASE("artefacts are listed by time, by type and page by page, also those of
   });
 }
 
+TEST_CASE("a cursor keeps its place when what it points at has left the index") {
+  RedisServer server;
+  with_board(
+      settings_for(server),
+      [](Board& board, RedisServer& redis) -> awaitable<void> {
+        for (int i = 0; i < 5; ++i) co_await create(board, "Code", 1000, "");
+        for (auto order : {Order::oldest_first, Order::newest_first}) {
+          Listing listing;
+          listing.order = order;
+          auto all = value_of(co_await board.artefacts(listing)).items;
+          REQUIRE(all.size() == 5);
+          listing.limit = 3;
+          listing.after = value_of(co_await board.artefacts(listing)).next;
+          REQUIRE(listing.after);
+          redis.cli({"ZREM", "holt:demo:x:artefacts", listing.after->id});
+          auto rest = value_of(co_await board.artefacts(listing));
+          CHECK(rest.items == std::vector{all[3], all[4]});
+          value_of(co_await board.adopt(all[2]));
+        }
+      },
+      server);
+}
+
 TEST_CASE("claims are listed by status, also while they leave it") {
   RedisServer server;
   with_board(
@@ -162,6 +185,8 @@ TEST_CASE("artefacts that nobody claimed yet are listed, those that need no clai
         auto claim = go_claim(redis, second.id, "pending_review");
         auto found = value_of(co_await board.create_claim(claim_on(second)));
         CHECK(found.claim.id == claim);
+        page = value_of(co_await board.unclaimed(listing));
+        CHECK(page.items.empty());
         auto unheard = go_artefact(redis, "GoalDefined", "3");
         value_of(co_await board.reindex());
         page = value_of(co_await board.unclaimed(listing));

@@ -74,6 +74,9 @@ Async<Artefact> Board::create(Artefact artefact, bool is_next, WriteTerms terms)
   if (auto checked = check(artefact); !checked) co_return std::unexpected(checked.error());
 
   auto [head, middle] = event_text(artefact);
+  if (middle.size() > limits::event)
+    co_return fail(Errc::invalid, "payload: {} bytes in JSON are more than {}", middle.size(),
+                   limits::event);
   auto fields = to_fields(artefact);
   std::erase_if(fields, [](const auto& field) {
     return field.first == "version" || field.first == "created_at_ms";

@@ -113,7 +113,8 @@ using Bids = std::map<std::string, BidType>;  // by role
 // The most that we write. What others wrote is read at any length.
 namespace limits {
 inline constexpr std::size_t payload = 16u << 20;
-inline constexpr std::size_t word = 255;  // a type, a role, an image
+inline constexpr std::size_t event = 32u << 20;  // a byte may become six in JSON
+inline constexpr std::size_t word = 255;         // a type, a role, an image
 inline constexpr std::size_t text = 64u << 10;
 inline constexpr std::size_t list = 1024;
 }  // namespace limits
