@@ -136,7 +136,6 @@ class Board {
   // somebody changed it since it was read, so read it again.
   Async<board::Claim> update_claim(board::Claim read, board::Claim changed,
                                    board::WriteTerms terms = {});
-
   // The same, and in one step with it a feedback claim on the same artefact: never one without the
   // other, and never two. The feedback claim is returned.
   Async<board::Claim> replace_claim(board::Claim read, board::Claim changed, board::Claim feedback,
@@ -183,7 +182,6 @@ class Board {
   // Nothing when the claim was made; otherwise the one that was there before.
   Async<std::optional<std::string>> place(const board::Claim& claim, std::string replaces,
                                           board::WriteTerms terms) const;
-
   Async<board::Claim> change(board::Claim read, board::Claim changed,
                              std::optional<board::Claim> successor, board::WriteTerms terms) const;
   Async<board::Page<board::Artefact>> list(std::string index, board::Listing listing) const;
