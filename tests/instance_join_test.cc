@@ -16,15 +16,14 @@ InstanceTerms terms(std::string name, std::string workspace = "/work") {
 }
 
 // Joins, or says why not.
-Async<> join(LeaseSession& session, InstanceTerms wanted, std::vector<Instance>& joined,
-             std::vector<Error>& refused) {
+awaitable<void> join(LeaseSession& session, InstanceTerms wanted, std::vector<Instance>& joined,
+                     std::vector<Error>& refused) {
   Registry registry(session.client(), "holt");
   auto instance = co_await registry.join(session, std::move(wanted));
   if (instance)
     joined.push_back(std::move(*instance));
   else
     refused.push_back(instance.error());
-  co_return ok;
 }
 
 Async<std::vector<ListedInstance>> list(LeaseSession& session) {

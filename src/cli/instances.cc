@@ -38,7 +38,7 @@ std::string age_text(std::chrono::seconds age) {
   auto seconds = std::max<std::int64_t>(age.count(), 0);
   if (seconds < 60) return fmt::format("{}s", seconds);
   if (seconds < 3600) return fmt::format("{}m", seconds / 60);
-  if (seconds < 2 * 86400) return fmt::format("{}h", seconds / 3600);
+  if (seconds < 172'800) return fmt::format("{}h", seconds / 3600);
   return fmt::format("{}d", seconds / 86400);
 }
 

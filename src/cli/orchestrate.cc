@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <boost/asio/redirect_error.hpp>
 #include <boost/asio/signal_set.hpp>
 
 #include "base/log.h"
