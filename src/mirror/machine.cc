@@ -401,7 +401,8 @@ void Machine::finish_catch_up(Clock::time_point now) {
   forget_own();
   loading_ = false;
   restart_compare(hurries_ ? now : now + compare_rest());
-  if (ready_ && moved_ && !told_) tell_rewrite({}, published_->version(), false);
+  bool goes_back = position_.version < published_->version();
+  if (ready_ && (moved_ || goes_back) && !told_) tell_rewrite({}, published_->version(), false);
   moved_ = false;
   ready_ = changed_ = true;
 }

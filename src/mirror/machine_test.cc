@@ -182,6 +182,23 @@ TEST_CASE("when the log no longer has what follows, all is read again, after a p
   CHECK(b.machine.take_rewrites().empty());  // the connection stood all the time
 }
 
+TEST_CASE("a log that was deleted, and is behind what was shown after all is read, was rewritten") {
+  Bench b;
+  b.load(text("5-9 x:1"));
+  b.push(pushed("5-12", "x:3", "x:4", "a"));  // something is missing before it
+  b.answer(b.expect(Kind::catch_up), array({logged("5-11", "x:2", "x:3", "y")}));
+  b.answer(b.expect(Kind::probe), array({}));  // and so is what we had
+  CHECK(b.machine.take_rewrites().empty());    // which it may be, without a loss
+  b.now += 10s;
+  b.answer(b.expect(Kind::tail), text("5-2 y:1"));
+  b.answer(b.expect(Kind::scan), array({text("0"), array({})}));
+  b.answer(b.expect(Kind::catch_up), array({}));
+  auto rewrites = b.machine.take_rewrites();
+  REQUIRE(rewrites.size() == 1);
+  CHECK(rewrites[0].until == Version{5, 9});
+  CHECK(!rewrites[0].certain);
+}
+
 TEST_CASE("when the log has something else in our place, history was rewritten from there") {
   Bench b;
   b.load(text("5-1 x:1"));
