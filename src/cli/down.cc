@@ -54,22 +54,13 @@ bool is_orchestrator_here(const InstanceEntry& entry) {
   return words.contains(std::string_view("\0orchestrate\0", 13));
 }
 
-Async<bool> is_gone(Registry& registry, const ListedInstance& instance) {
-  auto now = co_await registry.list();
-  if (!now) co_return std::unexpected(now.error());
-  co_return std::ranges::none_of(*now, [&](auto& other) {
-    return other.name == instance.name && other.entry.run_id == instance.entry.run_id &&
-           other.state != InstanceState::stale;
-  });
-}
-
 Async<Exit> stop(Registry& registry, ListedInstance instance, DownOptions options) {
   auto asked = co_await registry.ask_to_stop(instance);
   if (!asked) co_return std::unexpected(asked.error());
   auto began = Clock::now();
   bool is_signalled = false;
   while (Clock::now() < began + options.timeout) {
-    auto gone = co_await is_gone(registry, instance);
+    auto gone = co_await registry.is_gone(instance);
     if (!gone) co_return std::unexpected(gone.error());
     if (*gone) {
       fmt::print("Stopped instance: {}\n", instance.name);

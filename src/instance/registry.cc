@@ -147,6 +147,23 @@ Async<> Registry::ask_to_stop(ListedInstance instance) {
   co_return ok;
 }
 
+Async<bool> Registry::is_gone(const ListedInstance& instance) {
+  std::vector<redis::Command> questions;
+  questions.emplace_back("GET", keys_.lock(instance.name));
+  questions.emplace_back("HGET", keys_.list(), instance.name);
+  auto run = instance.entry.run_id;
+  auto answers = co_await client_.batch(std::move(questions));
+  for (auto& answer : answers)
+    if (!answer) co_return std::unexpected(answer.error());
+  auto names_run = [&run](const redis::Reply& reply) {
+    return !reply.is_null() && reply.text.contains(run);
+  };
+  bool has_lock = names_run(*answers[0]), has_entry = names_run(*answers[1]);
+  // An entry without a lock is what a crash leaves; a lock without an entry, who is just leaving.
+  bool is_stale = has_entry && answers[0]->is_null();
+  co_return (!has_lock && !has_entry) || is_stale;
+}
+
 Async<std::vector<ListedInstance>> Registry::list() {
   auto entries = co_await client_.ask(redis::Command("HGETALL", keys_.list()));
   if (!entries) co_return std::unexpected(entries.error());

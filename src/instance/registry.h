@@ -77,8 +77,10 @@ class Registry {
   Async<Instance> join(LeaseSession& session, InstanceTerms terms);
   // Removes the entry of one whose lock is gone; says whether there was one.
   Async<bool> forget(std::string name);
-  // Asks an instance, wherever it runs, to leave. It is gone when its entry is.
+  // Asks an instance, wherever it runs, to leave.
   Async<> ask_to_stop(ListedInstance instance);
+  // This run of it holds neither its entry nor its lock any more.
+  Async<bool> is_gone(const ListedInstance& instance);
   // By name. Entries that nobody can read are left out, and logged.
   Async<std::vector<ListedInstance>> list();
 
