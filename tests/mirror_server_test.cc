@@ -8,13 +8,14 @@ namespace {
 
 // As write.lua does it, but tells nobody.
 void write_unheard(RedisServer& server, const std::string& id, int value) {
-  auto tail = server.try_cli({"HGET", "{c1}:mirror:head", "tail"});
-  auto before = tail && tail->find(' ') != tail->npos ? tail->substr(tail->find(' ') + 1) : "-";
+  auto known = parse_tail(server.try_cli({"HGET", "{c1}:mirror:head", "tail"}).value_or(""));
+  auto tail = known.value_or(Tail{});
   auto stamp = fmt::format("x:{}", server.cli({"INCR", "stamps"}));
   auto packed =
       fmt::format("={} {} nodes:{}{}", 6 + id.size(), std::to_string(value).size(), id, value);
-  auto at = server.cli({"XADD", "{c1}:mirror:log", "0-*", "p", before, "s", stamp, "b", packed});
-  server.cli({"HSET", "{c1}:mirror:head", "tail", at + " " + stamp});
+  auto at =
+      server.cli({"XADD", "{c1}:mirror:log", "0-*", "p", tail.at.stamp, "s", stamp, "b", packed});
+  server.cli({"HSET", "{c1}:mirror:head", "tail", at + " " + stamp + " " + tail.born});
   server.cli({"SET", "{c1}:nodes:" + id, std::to_string(value)});
 }
 
@@ -303,8 +304,8 @@ TEST_CASE("a writer of an older epoch is refused by the log, until it knows the 
         auto& bob = *all[0]->mirror;
         co_await put(bob, node_type, "a", "1");
         // Somebody wrote in epoch 7, and bob did not hear of it.
-        auto tail = s.cli_words({"HGET", "{c1}:mirror:head", "tail"}).at(0);
-        auto stamp = tail.substr(tail.find(' ') + 1);
+        auto tail = parse_tail(s.cli_words({"HGET", "{c1}:mirror:head", "tail"}).at(0));
+        auto stamp = tail.value_or(Tail{}).at.stamp;
         s.cli({"XADD", "{c1}:mirror:log", "7-*", "p", stamp, "s", "x:1", "b", "=7 1 nodes:a2"});
         s.cli({"HSET", "{c1}:mirror:head", "tail", "7-0 x:1"});
         auto version = co_await put(bob, node_type, "b", "1");

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 
 namespace warren {
@@ -39,11 +40,13 @@ std::optional<Version> parse_version(std::string_view text) {
   return Version{*epoch, sequence};
 }
 
-std::optional<Position> parse_position(std::string_view text) {
+std::optional<Tail> parse_tail(std::string_view text) {
   auto id = take_word(text);
   auto version = id ? parse_version(*id) : std::nullopt;
-  if (!version || text.empty()) return {};
-  return Position{*version, std::string(text)};
+  auto stamp = text.substr(0, text.find(' '));
+  if (!version || stamp.empty()) return {};
+  text.remove_prefix(std::min(text.size(), stamp.size() + 1));
+  return Tail{{*version, std::string(stamp)}, std::string(text)};
 }
 
 namespace mirror {

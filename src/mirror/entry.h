@@ -27,7 +27,14 @@ struct Position {
   std::string stamp = "-";  // "-": before the first entry
   bool operator==(const Position&) const = default;
 };
-std::optional<Position> parse_position(std::string_view text);  // "5-12 writer:7"
+
+// The last entry, and the stamp of the first one that there ever was: if that is another one, so is
+// all of history, whatever the versions say.
+struct Tail {
+  Position at;
+  std::string born = {};  // empty: before the first entry, or not said
+};
+std::optional<Tail> parse_tail(std::string_view text);  // "5-12 writer:7 writer:1"
 
 namespace mirror {
 

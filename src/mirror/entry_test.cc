@@ -14,9 +14,18 @@ TEST_CASE("versions are ordered by epoch, then by sequence, and written as Redis
     CHECK(!parse_version(text));
 }
 
-TEST_CASE("a position is a version and a stamp") {
-  CHECK(parse_position("5-12 w:7") == Position{{5, 12}, "w:7"});
-  for (auto text : {"", "5-12", "5-12 ", " w:7", "x w:7"}) CHECK(!parse_position(text));
+TEST_CASE("a tail is a version, its stamp, and the stamp with which history began") {
+  auto tail = parse_tail("5-12 w:7 x:1");
+  REQUIRE(tail);
+  CHECK(tail->at == Position{{5, 12}, "w:7"});
+  CHECK(tail->born == "x:1");
+  for (auto text : {"5-12 w:7", "5-12 w:7 "}) {
+    tail = parse_tail(text);
+    REQUIRE(tail);
+    CHECK(tail->at.stamp == "w:7");
+    CHECK(tail->born.empty());
+  }
+  for (auto text : {"", "5-12", "5-12 ", " w:7", "x w:7"}) CHECK(!parse_tail(text));
 }
 
 TEST_CASE("what is packed is unpacked byte for byte, and a value is where the packer says") {

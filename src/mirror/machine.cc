@@ -54,8 +54,8 @@ std::optional<Entry> entry_of(const Reply& item) {
 }
 
 // Before the first entry there is none.
-std::optional<Position> tail_of(const Reply& reply) {
-  return reply.is_null() ? Position{} : parse_position(reply.text);
+std::optional<Tail> tail_of(const Reply& reply) {
+  return reply.is_null() ? Tail{} : parse_tail(reply.text);
 }
 
 Clock::duration backoff(int failures, double unit) {
@@ -230,17 +230,22 @@ void Machine::on_tail(Clock::time_point now, const Request& request, const Reply
     ++counters_.malformed;
     return begin_resync(now);
   }
+  bool is_other = !born_.empty() && !tail->born.empty() && tail->born != born_;
+  if (!tail->born.empty()) born_ = tail->born;
+  auto at = std::move(tail->at);
   if (phase_ == MirrorPhase::subscribed) {
-    position_ = *tail;
-    target_ = tail->version;
-    recent_ = {*tail};
-    checks_ = {{*tail, request.sent_at}};
+    if (is_other && ready_ && !told_) tell_rewrite({}, published_->version(), true);
+    position_ = at;
+    target_ = at.version;
+    recent_ = {at};
+    checks_ = {{std::move(at), request.sent_at}};
     phase_ = MirrorPhase::snapshot;
     return;
   }
-  if (tail->version < request.position) return rewritten(now, tail->version);
-  auto version = tail->version;
-  checks_.push_back({*std::move(tail), request.sent_at});
+  if (is_other) return rewritten(now, {});
+  if (at.version < request.position) return rewritten(now, at.version);
+  auto version = at.version;
+  checks_.push_back({std::move(at), request.sent_at});
   if (checks_.size() > most_checks) checks_.pop_front();
   reach(now, version);
 }
@@ -346,6 +351,7 @@ void Machine::apply(const Entry& entry) {
       else
         erase(*name, entry.at.version);
     }
+  if (entry.before == Position().stamp) born_ = entry.at.stamp;
   position_ = entry.at;
   recent_.push_back(entry.at);
   if (recent_.size() > most_recent) recent_.pop_front();
@@ -503,12 +509,13 @@ void Machine::on_loaded(Clock::time_point now, const Request& request, const Rep
 void Machine::on_fetched(Clock::time_point now, Request request, const Reply& reply) {
   auto tail = reply.items.empty() ? std::nullopt : tail_of(reply.items[0]);
   if (!tail || reply.items.size() != request.words.size()) return begin_resync(now);
-  Fetched fetched{tail->version, std::move(request.words), reply.items};
+  auto version = tail->at.version;
+  Fetched fetched{version, std::move(request.words), reply.items};
   if (fetched.version <= position_.version) {
     apply_fetched(fetched);
   } else if (parked_.size() < most_parked) {
     parked_.push_back(std::move(fetched));
-    reach(now, tail->version);
+    reach(now, version);
   } else {
     for (std::size_t i = 1; i < fetched.keys.size(); ++i) mark_dirty(std::move(fetched.keys[i]));
   }

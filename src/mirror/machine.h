@@ -204,6 +204,7 @@ class Machine {
   bool told_ = false;      // that the history of what readers see was rewritten
   std::uint64_t run_ = 0;  // answers to what was asked before a new beginning are not for us
   Position position_;      // of the last entry in tables_
+  std::string born_;       // how the history began that it is part of
   Version target_;         // the newest that Redis told of
   Clock::time_point behind_until_ = Clock::time_point::max();  // then the log is read
   std::deque<Position> recent_;  // the last that were applied, and where the snapshot was taken

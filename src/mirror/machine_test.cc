@@ -262,6 +262,26 @@ TEST_CASE("a tail that lies behind, or has another stamp, means that history was
   }
 }
 
+TEST_CASE("a log that began anew is another history, also when its versions go on") {
+  for (bool is_trimmed : {false, true}) {
+    Bench b;
+    b.load(text("5-1 x:1 x:1"));
+    b.push(pushed("6-1", "y:1", "y:2", "b"));
+    b.answer(b.expect(Kind::catch_up),
+             array({logged(is_trimmed ? "6-1" : "6-0", is_trimmed ? "y:1" : "-",
+                           is_trimmed ? "y:2" : "y:1", "b")}));
+    b.answer(b.expect(Kind::probe), array({}));
+    b.now += 2s;
+    b.answer(b.expect(Kind::tail), text("6-1 y:2 y:1"));
+    b.answer(b.expect(Kind::scan), array({text("0"), array({})}));
+    b.answer(b.expect(Kind::catch_up), array({}));
+    auto told = b.machine.take_rewrites();
+    REQUIRE(told.size() == 1);
+    CHECK(told[0].certain);
+    CHECK(told[0].until == Version{5, 1});
+  }
+}
+
 TEST_CASE("a tail that was overtaken by pushes while it was asked for is no surprise") {
   Bench b;
   b.load(text("5-1 x:1"));

@@ -383,7 +383,7 @@ void Schedule::check_end(Instance& instance, const std::map<std::string, std::st
   auto tail =
       servers_.model(servers_.primary())
           .run({"HGET", plan_.terms.head_key(), "tail"}, servers_.wall_us(servers_.primary()));
-  auto position = tail.is_null() ? Position{} : parse_position(tail.text).value_or(Position{});
+  auto position = tail.is_null() ? Position{} : parse_tail(tail.text).value_or(Tail{}).at;
   if (machine.position() != position)
     told(fmt::format("is at {} of {}", to_string(machine.position().version), tail.text));
   if (snapshot.age(world_.now()) > oldest_age)

@@ -11,8 +11,9 @@ if past[2] then
   local number, id = string.match(past[2], '^(%d+) (%S+)$')
   if tonumber(number) >= tonumber(ARGV[4]) then return {id} end
 end
-local before = past[1] and string.match(past[1], '%S+$') or '-'
 local stamp = ARGV[3] .. ':' .. ARGV[4]
+local before, born = '-', stamp
+if past[1] then before, born = string.match(past[1], '^%S+ (%S+) ?(%S*)$') end
 local id = redis.call('XADD', KEYS[1], 'MAXLEN', '~', ARGV[2], ARGV[1] .. '-*',
                       'p', before, 's', stamp, 'b', ARGV[5])
 if not past[2] and redis.call('HLEN', KEYS[2]) > 1000 then
@@ -27,7 +28,7 @@ if not past[2] and redis.call('HLEN', KEYS[2]) > 1000 then
     end
   end
 end
-redis.call('HSET', KEYS[2], 'tail', id .. ' ' .. stamp, ARGV[3], ARGV[4] .. ' ' .. id)
+redis.call('HSET', KEYS[2], 'tail', id .. ' ' .. stamp .. ' ' .. born, ARGV[3], ARGV[4] .. ' ' .. id)
 local at = 8
 for i = 3, #KEYS do
   if ARGV[at] == '' then
