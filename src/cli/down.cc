@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <signal.h>
 
+#include <algorithm>
 #include <fstream>
 
 #include "cli/instances.h"
@@ -77,12 +78,16 @@ Async<Exit> stop(Registry& registry, ListedInstance instance, DownOptions option
                  instance.entry.orchestrator_pid, instance.entry.host);
 }
 
-Async<Exit> down(redis::Client& client, DownOptions options) {
+// Stops the instance; `others` run on this Redis, as far as one knows.
+Async<Exit> down(redis::Client& client, DownOptions options, bool& others) {
   Registry registry(client, options.prefix);
   auto instances = co_await registry.list();
   if (!instances) co_return std::unexpected(instances.error());
   const auto* chosen = choose(*instances, options.name);
   if (!chosen) co_return std::unexpected(nothing_to_stop(options));
+  others = std::ranges::any_of(*instances, [&](const ListedInstance& other) {
+    return other.name != chosen->name && other.state != InstanceState::stale;
+  });
   if (chosen->state == InstanceState::stale) {
     auto forgotten = co_await registry.forget(chosen->name);
     if (!forgotten) co_return std::unexpected(forgotten.error());
@@ -112,10 +117,13 @@ void add_down(CLI::App& root, Action& chosen) {
       if (!redis) return std::unexpected(redis.error());
       DownOptions options{value_of(*prefix), value_of(*name), *parse_duration(value_of(*timeout))};
       if (!redis->is_there) return std::unexpected(nothing_to_stop(options));
-      auto done = with_instance_redis(
-          *redis, 5s, [&](redis::Client& client) { return down(client, std::move(options)); });
+      bool others = false;
+      auto done = with_instance_redis(*redis, 5s, [&](redis::Client& client) {
+        return down(client, std::move(options), others);
+      });
       if (!done || !redis->is_embedded) return done;
-      auto stopped = redis->embedded.stop_if_unused(Clock::now() + 2s);
+      // The one that was stopped may still be on its way out.
+      auto stopped = redis->embedded.stop_if_unused(Clock::now() + (others ? 0s : 2s));
       if (!stopped) return std::unexpected(stopped.error());
       return done;
     };

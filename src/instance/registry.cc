@@ -142,7 +142,8 @@ Async<bool> Registry::forget(std::string name) {
 
 Async<> Registry::ask_to_stop(ListedInstance instance) {
   redis::Command order("PUBLISH", keys_.control(instance.name), stop_order(instance.entry));
-  auto sent = co_await client_.ask(std::move(order));
+  auto options = redis::CallOptions().on_any_node();
+  auto sent = co_await client_.ask(std::move(order), options);
   if (!sent) co_return std::unexpected(sent.error());
   co_return ok;
 }
