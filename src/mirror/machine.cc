@@ -191,8 +191,10 @@ void Machine::on_write_reply(Clock::time_point now, Request request, const Resul
   if (version) {
     write_failures_ = 0;
     ++counters_.writes;
-    auto before = reply->items.size() > 1 ? reply->items[1].text : "";
-    written_ = outbox_.on_written(*version, std::move(before));
+    auto part = [&](std::size_t i) {
+      return reply->items.size() > i ? reply->items[i].text : std::string();
+    };
+    written_ = outbox_.on_written(*version, part(2), part(1));
     return;
   }
   Error error = reply ? Error{Errc::protocol, "the script answered " + redis::to_string(*reply)}

@@ -71,7 +71,11 @@ void Outbox::forget(Place put) {
 std::optional<Outbox::Write> Outbox::next(std::uint64_t epoch) {
   if (!flight_ && !loaded_ && waiting_.empty()) return {};
   if (!flight_) flight_ = loaded_ ? std::exchange(loaded_, {}) : load();
-  if (flight_->write) flight_->write->args[0] = std::to_string(epoch);
+  if (flight_->write) {
+    auto& args = flight_->write->args;
+    args[0] = std::to_string(epoch);
+    if (++flight_->attempts > 1) args[3] = fmt::format("{}.{}", flight_->number, flight_->attempts);
+  }
   return std::exchange(flight_->write, {});
 }
 
@@ -117,7 +121,7 @@ std::vector<Outbox::Item> Outbox::take_items(Flight& flight) {
 }
 
 Outbox::Flight Outbox::load() {
-  Flight flight{++number_, {}, Write{}, {}};
+  Flight flight{++number_, 0, {}, Write{}, {}};
   auto items = take_items(flight);
   auto& [keys, args] = *flight.write;
   keys = {terms_.log_key(), terms_.head_key()};
@@ -143,9 +147,10 @@ Outbox::Flight Outbox::load() {
   return flight;
 }
 
-std::optional<Entry> Outbox::on_written(Version version, std::string before) {
+std::optional<Entry> Outbox::on_written(Version version, std::string before,
+                                        std::string_view attempt) {
   if (!flight_) return {};
-  Entry entry{{version, fmt::format("{}:{}", writer_, flight_->number)},
+  Entry entry{{version, fmt::format("{}:{}", writer_, attempt)},
               std::move(before),
               std::move(flight_->packed)};
   auto receipts = std::move(flight_->receipts);

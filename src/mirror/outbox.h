@@ -8,6 +8,9 @@
 // again by its source runs after its later siblings; and versions per entity, since they would
 // double the keys.
 //
+// Each attempt has a stamp of its own, "7", "7.2", "7.3": a batch that was written, lost in a
+// failover and written again stands behind other entries than before, so it is another entry.
+//
 // While Redis is away a put is dropped once newer ones have replaced all of it: what waits is
 // bounded by the number of entities, and every put is still written whole.
 #include <cstdint>
@@ -57,9 +60,9 @@ class Outbox {
   void prepare();
   // It may or may not have been written, or could not be now: it is the next one again.
   void on_failed(Write write);
-  // It is in the log. Returns the entry for the log's readers; `before` is empty when it was
-  // written earlier, and the answer does not say what it follows.
-  std::optional<Entry> on_written(Version version, std::string before);
+  // It is in the log, by this attempt. Returns the entry for the log's readers; `before` is empty
+  // when it was written earlier, and the answer does not say what it follows.
+  std::optional<Entry> on_written(Version version, std::string before, std::string_view attempt);
   // It will not be written.
   void on_refused(const Error& error);
   // Nothing will be written any more.
@@ -85,6 +88,7 @@ class Outbox {
   using Place = std::list<Put>::iterator;
   struct Flight {
     std::uint64_t number;
+    int attempts;
     std::string packed;
     std::optional<Write> write;  // while it is here
     std::vector<std::shared_ptr<Receipt>> receipts;

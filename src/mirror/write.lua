@@ -1,15 +1,17 @@
 -- Appends a batch to the log, sets its values and tells everybody; all of it or nothing.
 -- KEYS  1 log  2 head  3… one key per change
--- ARGV  1 epoch  2 most entries of the log  3 writer  4 number of the writer's batch
+-- ARGV  1 epoch  2 most entries of the log  3 writer  4 number of the writer's batch, and which
+--       attempt this is: "7", "7.2", "7.3"
 --       5 the changes, packed  6 channel of the log  7 channel of older peers, or ''
 --       then for each change: where its value begins in 5, where it ends (a deletion: '', ''), and
 --       the notification for older peers
--- Returns {id, stamp of the entry before}, or {id} when this batch or a later one of the writer was
--- written before: then nothing is done. An epoch older than the log's is refused by XADD.
+-- Returns {id, attempt, stamp of the entry before}. When this batch or a later one of the writer was
+-- written before, nothing is done, and it returns {id, attempt} of that one. An epoch older than the
+-- log's is refused by XADD.
 local past = redis.call('HMGET', KEYS[2], 'tail', ARGV[3])
 if past[2] then
-  local number, id = string.match(past[2], '^(%d+) (%S+)$')
-  if tonumber(number) >= tonumber(ARGV[4]) then return {id} end
+  local attempt, number, id = string.match(past[2], '^((%d+)%S*) (%S+)$')
+  if tonumber(number) >= tonumber(string.match(ARGV[4], '^%d+')) then return {id, attempt} end
 end
 local stamp = ARGV[3] .. ':' .. ARGV[4]
 local before, born = '-', stamp
@@ -22,7 +24,7 @@ if not past[2] and redis.call('HLEN', KEYS[2]) > 1000 then
   local epoch = string.match(id, '^%d+')
   local writers = redis.call('HGETALL', KEYS[2])
   for i = 1, #writers, 2 do
-    local of, sequence = string.match(writers[i + 1], '^%d+ (%d+)-(%d+)$')
+    local of, sequence = string.match(writers[i + 1], '^[%d.]+ (%d+)-(%d+)$')
     if of and (of ~= epoch or tonumber(sequence) < oldest) then
       redis.call('HDEL', KEYS[2], writers[i])
     end
@@ -42,4 +44,4 @@ redis.call('SPUBLISH', ARGV[6], id .. ' ' .. before .. ' ' .. stamp .. ' ' .. AR
 if ARGV[7] ~= '' then
   for i = 10, #ARGV, 3 do redis.call('PUBLISH', ARGV[7], ARGV[i]) end
 end
-return {id, before}
+return {id, ARGV[4], before}
