@@ -29,6 +29,18 @@ CLI::Option* add_name(CLI::App& app, const std::string& help) {
   return add_value(app, "-n,--name", "NAME", help, check_instance_name);
 }
 
+CLI::Option* add_ttl(CLI::App& app) {
+  return add_value(
+      app, "--ttl", "TIME", "after a crash the name is free again within this time",
+      [](std::string_view text) -> Result<> {
+        auto time = parse_duration(text);
+        if (!time) return std::unexpected(time.error());
+        if (*time < 1s || *time > 1h) return fail(Errc::invalid, "a ttl is between 1s and 1h");
+        return ok;
+      },
+      "60s");
+}
+
 std::string capitalised(std::string word) {
   if (!word.empty()) word[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(word[0])));
   return word;

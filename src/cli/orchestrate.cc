@@ -24,13 +24,13 @@ struct OrchestratorOptions {
   int report_to = -1;  // where whoever started us reads how that went, or -1
 };
 
-// One line, and the end of the file.
-void report(int& to, const std::string& line) {
-  if (to < 0) return;
+// One line, and the end of the file. False: whoever started us is gone.
+bool report(int& to, const std::string& line) {
+  if (to < 0) return true;
   auto text = line + "\n";
   auto written = ::write(to, text.data(), text.size());
-  if (written < 0) log::debug("orchestrator.nobody_listens");
   ::close(std::exchange(to, -1));
+  return written >= 0;
 }
 
 std::string escaped(std::string_view text) {
@@ -121,7 +121,8 @@ Async<> serve(Orchestrator& self, redis::Subscriber& orders, int& report_to) {
   if (!heard) co_return heard;
   auto announced = co_await instance.announce((*page)->url());
   if (!announced) co_return announced;
-  report(report_to, fmt::format("ok {} {}", instance.name(), (*page)->url()));
+  if (!report(report_to, fmt::format("ok {} {}", instance.name(), (*page)->url())))
+    co_return fail(Errc::cancelled, "whoever started it did not wait for it");
   auto stayed = co_await stay(instance, **page, orders);
   co_return stayed;
 }
@@ -174,6 +175,7 @@ void add_orchestrate(CLI::App& root, Action& chosen) {
   auto* prefix = add_prefix(*app);
   auto* name = add_name(*app, "by default the next of default-1, default-2, …");
   auto* force = add_switch(*app, "--force", "although another instance has this workspace");
+  auto* ttl = add_ttl(*app);
   auto* report_to =
       add_value(*app, "--report-to", "N", "a descriptor for one line about how the start went",
                 whole_number(0, 1'000'000), "");
@@ -187,7 +189,8 @@ void add_orchestrate(CLI::App& root, Action& chosen) {
                                             .is_forced = force->count() > 0,
                                             .pid = getpid(),
                                             .host = host_name(),
-                                            .user = user_name()}};
+                                            .user = user_name(),
+                                            .ttl = *parse_duration(value_of(*ttl))}};
       if (report_to->count() > 0) options.report_to = std::stoi(value_of(*report_to));
       signal(SIGPIPE, SIG_IGN);
       return with_client(context, *config, 10s, [&](redis::Client& client) {

@@ -20,16 +20,16 @@ namespace {
 constexpr int report_descriptor = 3, use_descriptor = 4;
 
 struct UpOptions {
-  std::string prefix, name;
+  std::string prefix, name, ttl;
   bool is_forced = false;
   std::chrono::milliseconds timeout{};
 };
 
 // The command line of the daemon: ours, as far as it says where Redis is.
 std::vector<std::string> daemon_words(const Context& context, const UpOptions& options) {
-  std::vector<std::string> words{"/proc/self/exe", "orchestrate",
-                                 "--prefix",       options.prefix,
-                                 "--report-to",    std::to_string(report_descriptor)};
+  std::vector<std::string> words{
+      "/proc/self/exe", "orchestrate", "--prefix",    options.prefix,
+      "--ttl",          options.ttl,   "--report-to", std::to_string(report_descriptor)};
   if (!options.name.empty()) words.insert(words.end(), {"--name", options.name});
   if (options.is_forced) words.emplace_back("--force");
   if (!context.sources.file.empty()) words.insert(words.end(), {"--config", context.sources.file});
@@ -181,12 +181,13 @@ void add_up(CLI::App& root, Action& chosen) {
   auto* prefix = add_prefix(*app);
   auto* name = add_name(*app, "by default the next of default-1, default-2, …");
   auto* force = add_switch(*app, "--force", "although another instance has this folder");
+  auto* ttl = add_ttl(*app);
   auto* timeout = add_value(*app, "--timeout", "TIME", "until it must be ready", duration(), "30s");
   app->callback([=, &chosen] {
     chosen = [=](const Context& context) -> Result<Exit> {
       auto redis = find_instance_redis(context);
       if (!redis) return std::unexpected(redis.error());
-      UpOptions options{value_of(*prefix), value_of(*name), force->count() > 0,
+      UpOptions options{value_of(*prefix), value_of(*name), value_of(*ttl), force->count() > 0,
                         *parse_duration(value_of(*timeout))};
       return up(std::move(*redis), options, program);
     };
