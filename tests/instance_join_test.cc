@@ -32,6 +32,27 @@ Async<std::vector<ListedInstance>> list(LeaseSession& session) {
   co_return listed;
 }
 
+// As the process of the instance, or a user, would end it, once somebody waits for that.
+Async<> end(std::string how, LeaseSession& session, Instance& instance, RedisServer& redis) {
+  auto waiting = [&redis](const std::string& channel) {
+    return redis.cli_words({"PUBSUB", "NUMSUB", channel}).at(1) != "0";
+  };
+  while (!waiting(instance.control_channel())) co_await sleep_for(1ms);
+  if (how == "leaves") {
+    auto left = co_await instance.leave();
+    co_return left;
+  }
+  if (how == "dies") {
+    co_await session.close();
+    redis.cli({"SET", "holt:x:lock", "of a dead one", "PX", "300"});
+    co_return ok;
+  }
+  Registry registry(session.client(), "holt");
+  ListedInstance listed{"x", InstanceState::running, instance.entry()};
+  auto asked = co_await registry.ask_to_stop(std::move(listed));
+  co_return asked;
+}
+
 }  // namespace
 
 TEST_CASE("an instance is found by others until it leaves, with what the documents promise") {
@@ -209,6 +230,47 @@ TEST_CASE("the lock stays fresh while the instance is kept") {
         CHECK(joined[0].lease().is_held());
         group.stop();
         co_await group.join();
+      },
+      server);
+}
+
+TEST_CASE("who stands by takes over when the instance dies or leaves, and not when it is stopped") {
+  RedisServer server;
+  using asio::experimental::awaitable_operators::operator||;
+  using asio::experimental::awaitable_operators::operator&&;
+  with_sessions(
+      {settings_for(server), settings_for(server)}, 15s,
+      [](Sessions& sessions, RedisServer& redis) -> awaitable<void> {
+        auto& session = *sessions[1];
+        Registry registry(session.client(), "holt");
+        redis::Subscriber orders(session.client());
+        for (std::string how : {"leaves", "is stopped", "dies"}) {
+          CAPTURE(how);
+          std::vector<Instance> first;
+          std::vector<Error> refused;
+          co_await join(*sessions[0], terms("x"), first, refused);
+          REQUIRE(first.size() == 1);
+          auto run = first[0].entry().run_id;
+          auto began = Clock::now();
+          auto waits = registry.stand_by(session, terms("x"), orders);
+          auto ends = end(how, *sessions[0], first[0], redis);
+          auto [second, ended] = co_await (std::move(waits) && std::move(ends));
+          CHECK(ended);
+          if (how == "is stopped") {
+            REQUIRE(!second);
+            CHECK(second.error().code == Errc::cancelled);
+            auto obeyed = co_await first[0].leave();
+            CHECK(obeyed);
+            continue;
+          }
+          REQUIRE(second);
+          CHECK(second->entry().run_id != run);
+          CHECK(redis.cli({"HGET", "holt:instances", "x"}).contains(second->entry().run_id));
+          if (how == "leaves") CHECK(Clock::now() - began < 500ms);  // not the ttl of a second
+          auto left = co_await second->leave();
+          CHECK(left);
+        }
+        co_await orders.close();
       },
       server);
 }

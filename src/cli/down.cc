@@ -122,6 +122,7 @@ void add_down(CLI::App& root, Action& chosen) {
         return down(client, std::move(options), others);
       });
       if (!done || !redis->is_embedded) return done;
+      redis->use = EmbeddedRedis::Use(-1);
       // The one that was stopped may still be on its way out.
       auto stopped = redis->embedded.stop_if_unused(Clock::now() + (others ? 0s : 2s));
       if (!stopped) return std::unexpected(stopped.error());

@@ -118,9 +118,12 @@ Result<InstanceRedis> find_instance_redis(const Context& context) {
   auto folder = state_folder(context);
   if (!folder) return std::unexpected(folder.error());
   InstanceRedis redis{context, EmbeddedRedis(*folder / "redis")};
+  auto used = redis.embedded.use();
+  if (!used) return std::unexpected(used.error());
   bool is_running = redis.embedded.is_running();
   if (!is_running && listens_on_usual_port()) return redis;
   redis.is_embedded = true;
+  redis.use = std::move(*used);
   redis.is_there = is_running;
   redis.context.sources.flags["redis.url"] = redis.embedded.url();
   return redis;

@@ -29,6 +29,7 @@ struct InstanceRedis {
   Context context;  // with settings that lead there
   EmbeddedRedis embedded;
   bool is_embedded = false, is_there = true;
+  EmbeddedRedis::Use use{-1};  // nobody stops the private one while this is held
 };
 Result<InstanceRedis> find_instance_redis(const Context& context);
 // Runs the body with a client for it.

@@ -127,16 +127,12 @@ Exit explain(const Error& error, const UpOptions& options, const std::string& pr
 
 Result<Exit> up(InstanceRedis redis, const UpOptions& options, const std::string& program) {
   if (options.is_forced) fmt::print(stderr, "Warning: Overriding workspace path collision check\n");
-  // Ours and, from its start on, the daemon's: while anybody has it the private Redis runs.
-  EmbeddedRedis::Use use(-1);
   if (redis.is_embedded) {
-    auto used = redis.embedded.use();
-    if (!used) return std::unexpected(used.error());
-    use = std::move(*used);
     auto started = redis.embedded.start(Clock::now() + options.timeout);
     if (!started) return std::unexpected(started.error());
   }
-  auto daemon = start_daemon(redis.context, options, use.descriptor());
+  // From its start on the daemon holds it, too: while anybody does, the private Redis runs.
+  auto daemon = start_daemon(redis.context, options, redis.use.descriptor());
   if (!daemon) return std::unexpected(daemon.error());
   auto line = report_of(*daemon, Clock::now() + options.timeout);
   if (line.starts_with("ok ")) {

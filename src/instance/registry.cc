@@ -20,21 +20,25 @@ const redis::Script& registration() {
 
 constexpr std::string_view workspace_refusal = "WORKSPACE ";
 
+Error name_in_use(std::string_view name) {
+  return {Errc::held_elsewhere, fmt::format("Instance name '{}' is already in use", name)};
+}
+
 Error workspace_in_use(const std::string& workspace, std::string_view by) {
   return {Errc::held_elsewhere,
           fmt::format("workspace '{}' is already in use by instance '{}'", workspace, by)};
 }
 
 Error explain(const Error& error, const std::string& name, const InstanceTerms& terms) {
-  if (error.code == Errc::held_elsewhere)
-    return {error.code, fmt::format("Instance name '{}' is already in use", name)};
+  if (error.code == Errc::held_elsewhere) return name_in_use(name);
   if (error.code == Errc::refused && error.what.starts_with(workspace_refusal))
     return workspace_in_use(terms.workspace, error.what.substr(workspace_refusal.size()));
   return error;
 }
 
 // For this run and no later one under the same name.
-std::string stop_order(const InstanceEntry& entry) { return "stop " + entry.run_id; }
+constexpr std::string_view stop_word = "stop ";
+std::string stop_order(const InstanceEntry& entry) { return std::string(stop_word) + entry.run_id; }
 
 }  // namespace
 
@@ -80,6 +84,11 @@ Async<> Instance::leave() {
   redis::Command command("HDEL", keys_.list(), name_);
   auto removed = co_await lease_.guarded(std::move(command));
   auto released = co_await lease_.release();
+  // Who stands by need not wait for the time at which the lock would have expired.
+  redis::Command news("PUBLISH", control_channel(), "left " + entry_.run_id);
+  auto options = redis::CallOptions().on_any_node();
+  auto told = co_await client_->ask(std::move(news), options);
+  if (!told) log::debug("instance.left_unheard", "why", told.error().what);
   if (!removed) co_return std::unexpected(removed.error());
   co_return released;
 }
@@ -103,7 +112,7 @@ Async<Instance> Registry::take(LeaseSession& session, std::string name,
       {name, terms.workspace, to_json(entry), terms.is_forced ? "1" : "0", keys_.start(), ":lock"}};
   auto lease = co_await session.try_acquire(std::move(lock));
   if (!lease) co_return std::unexpected(explain(lease.error(), name, terms));
-  co_return Instance(keys_, std::move(name), std::move(entry), std::move(*lease));
+  co_return Instance(client_, keys_, std::move(name), std::move(entry), std::move(*lease));
 }
 
 Async<Instance> Registry::join(LeaseSession& session, InstanceTerms terms) {
@@ -125,12 +134,31 @@ Async<Instance> Registry::join(LeaseSession& session, InstanceTerms terms) {
     auto number = co_await client_.ask(redis::Command("INCR", keys_.counter()));
     if (!number) co_return std::unexpected(number.error());
     auto name = fmt::format("default-{}", number->number);
-    auto taken = fmt::format("Instance name '{}' is already in use", name);
+    auto taken = name_in_use(name);
     auto instance = co_await take(session, std::move(name), terms);
-    bool is_name_taken = !instance && instance.error().what == taken;
+    bool is_name_taken = !instance && instance.error().what == taken.what;
     if (!is_name_taken) co_return instance;
   }
   co_return fail(Errc::held_elsewhere, "{} names in a row are in use", most_attempts);
+}
+
+Async<Instance> Registry::stand_by(LeaseSession& session, InstanceTerms terms,
+                                   redis::Subscriber& orders) {
+  orders.subscribe(keys_.control(terms.name));
+  auto heard = co_await orders.settled(Clock::now() + 10s);
+  if (!heard) co_return std::unexpected(heard.error());
+  auto taken = name_in_use(terms.name);
+  for (;;) {
+    auto joined = co_await join(session, terms);
+    bool is_taken = !joined && joined.error().what == taken.what;
+    if (!is_taken) co_return joined;
+    auto rest = co_await client_.ask(redis::Command("PTTL", keys_.lock(terms.name)));
+    auto wait = rest && rest->number > 0 ? std::chrono::milliseconds(rest->number) : 100ms;
+    auto order = co_await orders.next(Clock::now() + wait);
+    auto state = co_await asio::this_coro::cancellation_state;
+    if (is_cancelled(state) || (order && order->payload.starts_with(stop_word)))
+      co_return fail(Errc::cancelled, "instance {} was stopped", terms.name);
+  }
 }
 
 Async<bool> Registry::forget(std::string name) {

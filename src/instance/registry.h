@@ -47,11 +47,14 @@ class Instance {
 
  private:
   friend class Registry;
-  Instance(InstanceKeys keys, std::string name, InstanceEntry entry, Lease lease)
-      : keys_(std::move(keys)),
+  Instance(redis::Client& client, InstanceKeys keys, std::string name, InstanceEntry entry,
+           Lease lease)
+      : client_(&client),
+        keys_(std::move(keys)),
         name_(std::move(name)),
         entry_(std::move(entry)),
         lease_(std::move(lease)) {}
+  redis::Client* client_;
   InstanceKeys keys_;
   std::string name_;
   InstanceEntry entry_;
@@ -75,6 +78,9 @@ class Registry {
 
   // Errc::held_elsewhere: the name, or the workspace, is in use; Errc::invalid: the name.
   Async<Instance> join(LeaseSession& session, InstanceTerms terms);
+  // The same, as soon as the instance that has this name leaves or dies, of which `orders` hears.
+  // Errc::cancelled: the name was asked to stop meanwhile.
+  Async<Instance> stand_by(LeaseSession& session, InstanceTerms terms, redis::Subscriber& orders);
   // Removes the entry of one whose lock is gone; says whether there was one.
   Async<bool> forget(std::string name);
   // Asks an instance, wherever it runs, to leave.
