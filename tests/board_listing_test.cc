@@ -1,4 +1,5 @@
 // What is on a board, listed and found: from indexes, whatever else is on the server.
+#include <algorithm>
 #include <set>
 
 #include "base/uuid.h"
@@ -62,6 +63,44 @@ awaitable<Artefact> create(Board& board, std::string type, int at_ms, std::strin
 }
 
 }  // namespace
+
+TEST_CASE("claims of every status are one list, by time and page by page") {
+  RedisServer server;
+  with_board(settings_for(server), [](Board& board) -> awaitable<void> {
+    std::vector<std::string> made;
+    for (int i = 0; i < 12; ++i) {
+      auto artefact = co_await create(board, "T", 1000 + i, "");
+      auto claim = value_of(co_await board.create_claim(claim_on(artefact))).claim;
+      made.push_back(claim.id);
+      auto changed = claim;
+      changed.status = claim_statuses[i % 6];
+      value_of(co_await board.update_claim(claim, changed));
+    }
+    Listing whole;
+    auto all = value_of(co_await board.all_claims(whole));
+    std::vector<std::string> newest_first;
+    for (auto& [claim, created_at] : all.items) {
+      newest_first.push_back(claim.id);
+      CHECK(created_at > UnixTime{});
+    }
+    CHECK(std::set(newest_first.begin(), newest_first.end()) == std::set(made.begin(), made.end()));
+    CHECK(std::ranges::is_sorted(all.items, std::ranges::greater{}, &DatedClaim::created_at));
+    for (auto order : {Order::newest_first, Order::oldest_first})
+      for (std::size_t limit : {1u, 5u, 12u}) {
+        Listing listing;
+        listing.order = order;
+        listing.limit = limit;
+        std::vector<std::string> seen;
+        do {
+          auto page = value_of(co_await board.all_claims(listing));
+          for (auto& item : page.items) seen.push_back(item.claim.id);
+          listing.after = page.next;
+        } while (listing.after);
+        if (order == Order::oldest_first) std::ranges::reverse(seen);
+        CHECK(seen == newest_first);
+      }
+  });
+}
 
 TEST_CASE("artefacts are listed by time, by type and page by page, also those of one moment") {
   RedisServer server;

@@ -60,6 +60,11 @@ struct ClaimCreation {
   bool is_new = false;  // not so if the first answer was lost, and this is that of a repetition
 };
 
+struct DatedClaim {
+  Claim claim;
+  UnixTime created_at{};  // of one that the Go program made: when we first saw it
+};
+
 struct ThreadEntry {
   std::string artefact_id;
   std::int64_t version = 0;
@@ -159,6 +164,8 @@ class Board {
   // Those that need a claim and have none: for whoever was away.
   Async<board::Page<board::Artefact>> unclaimed(board::Listing listing) const;
   Async<board::Page<board::Claim>> claims(board::ClaimStatus status, board::Listing listing) const;
+  // Of every status.
+  Async<board::Page<board::DatedClaim>> all_claims(board::Listing listing) const;
   Async<std::vector<std::string>> types() const;
   Async<board::Counts> counts() const;
   // The one id that begins so, of at least 4 characters. Errc::not_found; Errc::invalid lists those

@@ -21,9 +21,8 @@ redis::CallOptions reading(const Board& board) {
   return redis::CallOptions().idempotent().where(board.keys().root());
 }
 
-Async<std::vector<Cursor>> page(const Board& board, std::string index, Listing listing) {
+Async<std::vector<Cursor>> page(const Board& board, Words keys, Listing listing) {
   auto ms = [](UnixTime time) { return std::to_string(parts::milliseconds(time)); };
-  Words keys{std::move(index)};
   Words args{listing.order == Order::newest_first ? "newest" : "oldest",
              ms(listing.since),
              ms(listing.until),
@@ -123,7 +122,8 @@ Async<std::string> find(const Board& board, std::string index, std::string begin
 Async<Page<Artefact>> Board::list(std::string index, Listing listing) const {
   if (auto checked = check_limit(listing); !checked) co_return std::unexpected(checked.error());
   auto limit = listing.limit;
-  auto entries = co_await page(*this, std::move(index), std::move(listing));
+  Words indexes{std::move(index)};
+  auto entries = co_await page(*this, std::move(indexes), std::move(listing));
   if (!entries) co_return std::unexpected(entries.error());
   co_return co_await fetch<Artefact>(*this, *std::move(entries), limit, &BoardKeys::artefact,
                                      artefact_from);
@@ -141,7 +141,8 @@ Async<Page<Artefact>> Board::unclaimed(Listing listing) const {
 Async<Page<Claim>> Board::claims(ClaimStatus status, Listing listing) const {
   if (auto checked = check_limit(listing); !checked) co_return std::unexpected(checked.error());
   auto limit = listing.limit;
-  auto entries = co_await page(*this, keys_.claims(status), std::move(listing));
+  Words indexes{keys_.claims(status)};
+  auto entries = co_await page(*this, std::move(indexes), std::move(listing));
   if (!entries) co_return std::unexpected(entries.error());
   auto found =
       co_await fetch<Claim>(*this, *std::move(entries), limit, &BoardKeys::claim, claim_from);
@@ -149,6 +150,26 @@ Async<Page<Claim>> Board::claims(ClaimStatus status, Listing listing) const {
   if (found)
     std::erase_if(found->items, [status](const Claim& claim) { return claim.status != status; });
   co_return found;
+}
+
+Async<Page<DatedClaim>> Board::all_claims(Listing listing) const {
+  if (auto checked = check_limit(listing); !checked) co_return std::unexpected(checked.error());
+  auto limit = listing.limit;
+  Words indexes;
+  for (auto status : claim_statuses) indexes.push_back(keys_.claims(status));
+  auto entries = co_await page(*this, std::move(indexes), std::move(listing));
+  if (!entries) co_return std::unexpected(entries.error());
+  std::map<std::string, UnixTime, std::less<>> times;
+  for (const auto& entry : *entries) times[entry.id] = parts::unix_time(entry.at_ms);
+  auto found =
+      co_await fetch<Claim>(*this, *std::move(entries), limit, &BoardKeys::claim, claim_from);
+  if (!found) co_return std::unexpected(found.error());
+  Page<DatedClaim> claims{{}, std::move(found->next), std::move(found->unreadable)};
+  for (auto& claim : found->items) {
+    auto at = times[claim.id];
+    claims.items.push_back({std::move(claim), at});
+  }
+  co_return claims;
 }
 
 Async<std::vector<std::string>> Board::types() const {
