@@ -219,7 +219,8 @@ TEST_CASE("what came of an artefact is listed as it was heard of, also what the 
         CHECK(of_other.items == children);
 
         auto go = go_artefact(redis, "Tests", "1");
-        redis.cli({"HSET", "holt:demo:artefact:" + go, "source_artefacts", "[\"" + goal.id + "\"]"});
+        redis.cli(
+            {"HSET", "holt:demo:artefact:" + go, "source_artefacts", "[\"" + goal.id + "\"]"});
         auto written = value_of(co_await board.artefact(go));
         value_of(co_await board.adopt(written));
         value_of(co_await board.adopt(written));

@@ -145,21 +145,21 @@ Fields to_fields(const Artefact& a) {
 Fields to_fields(const Claim& c) {
   auto list = [](const Words& words) { return parts::serialize(parts::to_value(words)); };
   Fields fields{{"id", c.id},
-          {"artefact_id", c.artefact_id},
-          {"status", std::string(name(c.status))},
-          {"granted_review_agents", list(c.granted_review_agents)},
-          {"granted_parallel_agents", list(c.granted_parallel_agents)},
-          {"granted_exclusive_agent", c.granted_exclusive_agent},
-          {"additional_context_ids", list(c.additional_context_ids)},
-          {"termination_reason", c.termination_reason},
-          {"phase_state",
-           c.phase_state ? parts::serialize(parts::to_value(*c.phase_state)) : std::string()},
-          {"grant_queue",
-           c.grant_queue ? parts::serialize(parts::to_value(*c.grant_queue)) : std::string()},
-          {"last_grant_agent", c.last_grant_agent},
-          {"last_grant_time", std::to_string(c.last_grant_time.time_since_epoch().count())},
-          {"artefact_expected", c.artefact_expected ? "1" : "0"},
-          {"granted_agent_image_id", c.granted_agent_image_id}};
+                {"artefact_id", c.artefact_id},
+                {"status", std::string(name(c.status))},
+                {"granted_review_agents", list(c.granted_review_agents)},
+                {"granted_parallel_agents", list(c.granted_parallel_agents)},
+                {"granted_exclusive_agent", c.granted_exclusive_agent},
+                {"additional_context_ids", list(c.additional_context_ids)},
+                {"termination_reason", c.termination_reason},
+                {"phase_state",
+                 c.phase_state ? parts::serialize(parts::to_value(*c.phase_state)) : std::string()},
+                {"grant_queue",
+                 c.grant_queue ? parts::serialize(parts::to_value(*c.grant_queue)) : std::string()},
+                {"last_grant_agent", c.last_grant_agent},
+                {"last_grant_time", std::to_string(c.last_grant_time.time_since_epoch().count())},
+                {"artefact_expected", c.artefact_expected ? "1" : "0"},
+                {"granted_agent_image_id", c.granted_agent_image_id}};
   if (c.children_before > 0)
     fields.emplace_back("warren_children_before", std::to_string(c.children_before));
   return fields;
