@@ -235,6 +235,50 @@ TEST_CASE("artefacts that nobody claimed yet are listed, those that need no clai
       server);
 }
 
+TEST_CASE("what came of an artefact is listed as it was heard of, also what the Go program wrote") {
+  RedisServer server;
+  with_board(
+      settings_for(server),
+      [](Board& board, RedisServer& redis) -> awaitable<void> {
+        auto goal = value_of(co_await board.create_artefact(artefact_of("GoalDefined")));
+        auto other = value_of(co_await board.create_artefact(artefact_of("GoalDefined")));
+        std::vector<Artefact> children;
+        for (const auto* type : {"Plan", "Code"}) {
+          auto child = artefact_of(type);
+          child.source_artefacts = {goal.id, other.id};
+          children.push_back(value_of(co_await board.create_artefact(child)));
+        }
+        auto none = value_of(co_await board.children(children[1].id));
+        CHECK(none.items.empty());
+        CHECK(none.last_place == 0);
+        auto all = value_of(co_await board.children(goal.id));
+        CHECK(all.items == children);
+        CHECK(all.last_place == 2);
+        auto of_other = value_of(co_await board.children(other.id));
+        CHECK(of_other.items == children);
+
+        auto go = go_artefact(redis, "Tests", "1");
+        redis.cli(
+            {"HSET", "holt:demo:artefact:" + go, "source_artefacts", "[\"" + goal.id + "\"]"});
+        auto written = value_of(co_await board.artefact(go));
+        value_of(co_await board.adopt(written));
+        value_of(co_await board.adopt(written));
+        auto later = value_of(co_await board.children(goal.id, all.last_place));
+        CHECK(later.items == std::vector{written});
+        CHECK(later.last_place == 3);
+        redis.cli({"DEL", "holt:demo:x:children:" + goal.id});
+        value_of(co_await board.reindex());
+        all = value_of(co_await board.children(goal.id));
+        CHECK(all.items.size() == 3);
+        redis.cli({"HSET", "holt:demo:artefact:" + go, "version", "first"});
+        all = value_of(co_await board.children(goal.id));
+        CHECK(all.items.size() == 2);
+        CHECK(all.unreadable.size() == 1);
+        CHECK(all.last_place == 3);
+      },
+      server);
+}
+
 TEST_CASE("an id is found by its beginning, and several are all named") {
   RedisServer server;
   with_board(settings_for(server), [](Board& board) -> awaitable<void> {

@@ -88,6 +88,7 @@ Async<Artefact> Board::create(Artefact artefact, bool is_next, WriteTerms terms)
              keys_.types(),
              keys_.artefact_ids(),
              keys_.unclaimed()};
+  for (const auto& source : artefact.source_artefacts) keys.push_back(keys_.children(source));
   Words args{artefact.id,
              is_next ? "next" : "exact",
              std::to_string(artefact.version),

@@ -70,6 +70,13 @@ struct ThreadEntry {
   std::int64_t version = 0;
 };
 
+// What came of an artefact.
+struct Children {
+  std::vector<Artefact> items;    // as they were heard of, the first first
+  std::int64_t last_place = 0;    // of the newest; places only grow
+  std::vector<Error> unreadable;  // what is listed and cannot be read
+};
+
 struct QueuedClaim {
   std::string claim_id;
   UnixTime paused_at{};
@@ -130,6 +137,9 @@ class Board {
   Async<board::Artefact> latest(std::string logical_id) const;
   // The oldest first. Goals and failures that the Go program made are in no thread.
   Async<std::vector<board::ThreadEntry>> versions(std::string logical_id) const;
+
+  // The artefacts that name this one as a source, from behind this place on.
+  Async<board::Children> children(std::string id, std::int64_t after_place = 0) const;
 
   // The claim on the artefact, made now if there was none. A feedback claim (pending_assignment) is
   // made in any case, and from then on it is the claim on the artefact.

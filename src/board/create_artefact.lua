@@ -1,6 +1,6 @@
 -- Creates an artefact, which never changes again, and tells everybody.
 -- KEYS  1 artefact  2 thread  3 artefacts by time  4 those of its type  5 types  6 artefact ids
---       7 unclaimed artefacts
+--       7 unclaimed artefacts  8… children of each of its sources
 -- ARGV  1 id  2 'exact' or 'next'  3 version: this one, or at least this one  4 created_at_ms, or 0
 --       for now  5 type  6 '1' if somebody should claim it  7 channel  8 event, up to the version
 --       9 event, from there up to the time  10… the fields but for these two, and their values
@@ -23,7 +23,7 @@ if call('EXISTS', artefact) == 1 then
   return {0, version, at}
 end
 
-need_sorted_sets(thread, by_time, of_type, ids, unclaimed)
+need_sorted_sets(thread, by_time, of_type, ids, unclaimed, unpack(key, 8))
 call('SCARD', types)
 local version = wanted
 if is_next then
@@ -44,6 +44,10 @@ call('ZADD', of_type, created, id)
 call('SADD', types, arg[5])
 call('ZADD', ids, 0, id)
 if arg[6] == '1' then call('ZADD', unclaimed, created, id) end
+for i = 8, #key do
+  local last = call('ZREVRANGE', key[i], 0, 0, 'WITHSCORES')[2] or 0
+  call('ZADD', key[i], 'NX', last + 1, id)
+end
 call('PUBLISH', arg[7], arg[8] .. version .. arg[9] .. created .. '}')
 announce()
 return {1, version, created}

@@ -144,22 +144,25 @@ Fields to_fields(const Artefact& a) {
 
 Fields to_fields(const Claim& c) {
   auto list = [](const Words& words) { return parts::serialize(parts::to_value(words)); };
-  return {{"id", c.id},
-          {"artefact_id", c.artefact_id},
-          {"status", std::string(name(c.status))},
-          {"granted_review_agents", list(c.granted_review_agents)},
-          {"granted_parallel_agents", list(c.granted_parallel_agents)},
-          {"granted_exclusive_agent", c.granted_exclusive_agent},
-          {"additional_context_ids", list(c.additional_context_ids)},
-          {"termination_reason", c.termination_reason},
-          {"phase_state",
-           c.phase_state ? parts::serialize(parts::to_value(*c.phase_state)) : std::string()},
-          {"grant_queue",
-           c.grant_queue ? parts::serialize(parts::to_value(*c.grant_queue)) : std::string()},
-          {"last_grant_agent", c.last_grant_agent},
-          {"last_grant_time", std::to_string(c.last_grant_time.time_since_epoch().count())},
-          {"artefact_expected", c.artefact_expected ? "1" : "0"},
-          {"granted_agent_image_id", c.granted_agent_image_id}};
+  Fields fields{{"id", c.id},
+                {"artefact_id", c.artefact_id},
+                {"status", std::string(name(c.status))},
+                {"granted_review_agents", list(c.granted_review_agents)},
+                {"granted_parallel_agents", list(c.granted_parallel_agents)},
+                {"granted_exclusive_agent", c.granted_exclusive_agent},
+                {"additional_context_ids", list(c.additional_context_ids)},
+                {"termination_reason", c.termination_reason},
+                {"phase_state",
+                 c.phase_state ? parts::serialize(parts::to_value(*c.phase_state)) : std::string()},
+                {"grant_queue",
+                 c.grant_queue ? parts::serialize(parts::to_value(*c.grant_queue)) : std::string()},
+                {"last_grant_agent", c.last_grant_agent},
+                {"last_grant_time", std::to_string(c.last_grant_time.time_since_epoch().count())},
+                {"artefact_expected", c.artefact_expected ? "1" : "0"},
+                {"granted_agent_image_id", c.granted_agent_image_id}};
+  if (c.children_before > 0)
+    fields.emplace_back("warren_children_before", std::to_string(c.children_before));
+  return fields;
 }
 
 Result<Artefact> artefact_from(std::string_view key, const redis::Reply& hash) {
@@ -200,6 +203,7 @@ Result<Claim> claim_from(std::string_view key, const redis::Reply& hash) {
   c.last_grant_time = std::chrono::sys_seconds(std::chrono::seconds(last));
   c.artefact_expected = parse_boolean(from.text("artefact_expected"));
   c.granted_agent_image_id = from.text("granted_agent_image_id");
+  c.children_before = parse_integer(from.text("warren_children_before")).value_or(0);
   c.revision = from.text("warren_revision");
   from.need_own_id(c.id);
   from.need_uuid("artefact_id", c.artefact_id);

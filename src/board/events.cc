@@ -31,6 +31,10 @@ Message message(const BoardKeys& keys, const WorkflowEvent& workflow) {
   return {keys.workflow_events(), parts::serialize(json)};
 }
 
+Message message(const BoardKeys& keys, const Claim& claim) {
+  return {keys.claim_events(), to_json(claim)};
+}
+
 // The role whose channel this is, if it is one.
 std::optional<std::string> role_of(const BoardKeys& keys, std::string_view channel) {
   auto begin = keys.root() + "agent:";

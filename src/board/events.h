@@ -33,7 +33,8 @@ WorkflowEvent feedback_claim_created(const Claim& feedback, std::string_view ori
                                      std::int64_t iteration);
 WorkflowEvent artefact_reworked(const Artefact& reworked, std::string_view previous_version_id);
 
-using Announcement = std::variant<Grant, WorkflowEvent>;
+// A claim is told by whoever creates it; again, to those who missed that.
+using Announcement = std::variant<Grant, WorkflowEvent, Claim>;
 struct Message {
   std::string channel, payload;
 };

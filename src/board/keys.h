@@ -45,6 +45,11 @@ class BoardKeys {
   std::string claims(ClaimStatus status) const { return in("x:claims:", name(status)); }
   std::string claim_ids() const { return in("x:claim_ids"); }  // by name
   std::string unclaimed() const { return in("x:unclaimed"); }  // artefacts by time of creation
+  // What came of an artefact, in the order in which it was heard of.
+  std::string children(std::string_view id) const { return in("x:children:", id); }
+  std::string orchestrator() const { return in("x:orchestrator"); }  // a lease
+  std::string paused() const { return in("x:paused"); }
+  std::string cancelled() const { return in("x:cancelled"); }  // goals
   std::string nothing() const { return in("x:-"); }            // never exists
 
   const std::string& root() const { return root_; }  // "holt:demo:"

@@ -134,6 +134,32 @@ Async<Page<Artefact>> Board::artefacts(Listing listing) const {
   return list(std::move(index), std::move(listing));
 }
 
+Async<Children> Board::children(std::string id, std::int64_t after_place) const {
+  Children children;
+  children.last_place = after_place;
+  for (bool more = true; more;) {
+    auto behind = "(" + std::to_string(children.last_place);
+    Command range("ZRANGEBYSCORE", keys_.children(id), behind, "+inf", "LIMIT", 0, page_most);
+    auto ids = co_await read(std::move(range));
+    if (!ids) co_return std::unexpected(ids.error());
+    more = ids->items.size() == page_most;
+    std::vector<Cursor> entries;
+    for (const auto& item : ids->items) entries.push_back({0, item.text});
+    if (entries.empty()) break;
+    Command place("ZSCORE", keys_.children(id), entries.back().id);
+    auto last = co_await read(std::move(place));
+    if (!last) co_return std::unexpected(last.error());
+    children.last_place = static_cast<std::int64_t>(
+        last->kind == Reply::Kind::real ? last->real() : std::atof(last->text.c_str()));
+    auto page = co_await fetch<Artefact>(*this, std::move(entries), page_most, &BoardKeys::artefact,
+                                         artefact_from);
+    if (!page) co_return std::unexpected(page.error());
+    std::ranges::move(page->items, std::back_inserter(children.items));
+    std::ranges::move(page->unreadable, std::back_inserter(children.unreadable));
+  }
+  co_return children;
+}
+
 Async<Page<Artefact>> Board::unclaimed(Listing listing) const {
   return list(keys_.unclaimed(), std::move(listing));
 }

@@ -46,6 +46,23 @@ void index(const BoardKeys& keys, const Artefact& artefact, bool is_claimed,
     commands.emplace_back("ZADD", keys.unclaimed(), at, artefact.id);
 }
 
+// Puts artefacts among the children of their sources, the oldest first.
+Async<> index_children(const Board& board, std::vector<Artefact> artefacts) {
+  std::ranges::stable_sort(artefacts, {}, &Artefact::created_at);
+  Words keys, ids;
+  for (std::size_t i = 0; i < artefacts.size(); ++i) {
+    for (const auto& source : artefacts[i].source_artefacts) {
+      keys.push_back(board.keys().children(source));
+      ids.push_back(artefacts[i].id);
+    }
+    if (keys.empty() || (keys.size() < at_once && i + 1 < artefacts.size())) continue;
+    auto added = co_await board.client().run(scripts::add_children, std::exchange(keys, {}),
+                                             std::exchange(ids, {}), repairing(board));
+    if (!added) co_return std::unexpected(added.error());
+  }
+  co_return ok;
+}
+
 Async<> index_artefacts(const Board& board, std::vector<Artefact> artefacts) {
   std::vector<Command> looks, writes;
   for (const auto& artefact : artefacts)
@@ -55,7 +72,9 @@ Async<> index_artefacts(const Board& board, std::vector<Artefact> artefacts) {
     if (!claimed[i]) co_return std::unexpected(claimed[i].error());
     index(board.keys(), artefacts[i], claimed[i]->number == 1, writes);
   }
-  co_return co_await run_all(board, std::move(writes));
+  auto written = co_await run_all(board, std::move(writes));
+  if (!written) co_return written;
+  co_return co_await index_children(board, std::move(artefacts));
 }
 
 // The hashes of those that are there and can be read; what cannot is reported.

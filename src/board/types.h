@@ -103,6 +103,9 @@ struct Claim {
   std::chrono::sys_seconds last_grant_time{};
   bool artefact_expected = false;  // granted, and whoever takes over must remind the agents
   std::string granted_agent_image_id;
+  // Ours (warren_children_before): what came of the artefact up to this place came before this
+  // claim, and counts for an earlier one on the same artefact.
+  std::int64_t children_before = 0;
   std::string revision;  // ours (warren_revision): another one after every change; Board sets it
 
   bool operator==(const Claim&) const = default;

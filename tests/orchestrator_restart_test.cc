@@ -1,0 +1,191 @@
+// Orchestrators that are killed and followed by others, at every step that one can take.
+#include "base/uuid.h"
+#include "with_orchestrator.h"
+
+using namespace warren;
+using namespace warren::board;
+
+namespace {
+
+enum class Death { before_the_write, after_sending_it };
+
+// Counts the writes of one orchestrator, and ends it at one of them.
+struct Killer {
+  int writes = 0;
+  int fatal_write;
+  Death death;
+  Running* victim = nullptr;
+};
+
+Running::Fencing fencing(Board& board, std::uint64_t token, Killer& killer) {
+  return [key = fence_key(board), token, &killer, &board]() -> std::optional<Fence> {
+    if (++killer.writes < killer.fatal_write) return Fence{key, {0, token}};
+    if (killer.death == Death::before_the_write) return Fence{key, {0, 1}};  // refused
+    asio::post(board.client().executor(), [&killer] {
+      if (killer.victim) killer.victim->kill_soon();
+    });
+    return Fence{key, {0, token}};
+  };
+}
+
+bool is_over(Running& running) { return running.is_over(); }
+
+// One goal from beginning to end, with each orchestrator living for so many writes.
+awaitable<void> survive(Board& board, Agents& agents, int life, Death death) {
+  std::string type = "Published";
+  std::size_t one = 1;
+  value_of(co_await board.create_artefact(artefact_of("GoalDefined")));
+  std::uint64_t token = 10;
+  for (;;) {
+    Killer killer{0, life + 1, death};
+    Running running(board, terms_for(agents), fencing(board, ++token, killer));
+    killer.victim = &running;
+    auto done = [](Board& b, Running& r) -> Async<> {
+      if (r.is_over()) co_return ok;
+      co_return co_await has_ended(b);
+    };
+    co_await eventually(20s, "all claims are over, or the orchestrator is", done, board, running);
+    killer.victim = nullptr;
+    co_await running.kill();
+    auto ended = co_await has_ended(board);
+    if (ended) break;
+    REQUIRE_MESSAGE(token < 100, "it goes on");
+  }
+  co_await eventually(20s, "it is published", has_artefacts, board, type, one);
+}
+
+// Nothing was done twice.
+awaitable<void> check_newsroom(Board& board, Agents& agents) {
+  auto counts = value_of(co_await board.counts());
+  CHECK(counts.artefacts == 6);
+  CHECK(counts.open_claims == 0);
+  CHECK(agents.granted.size() == 4);
+  CHECK(agents.ended.size() == 4);
+  for (const auto& [claim, times] : agents.granted) CHECK(times == 1);
+  for (const auto& [claim, times] : agents.ended) CHECK(times == 1);
+  CHECK(agents.told["feedback_claim_created"] == 1);
+  CHECK(agents.told["review_rejected"] == 1);
+  CHECK(agents.told["review_approved"] == 1);
+  Listing listing;
+  auto complete = value_of(co_await board.claims(ClaimStatus::complete, listing));
+  CHECK(complete.items.size() == 3);
+}
+
+}  // namespace
+
+TEST_CASE("an orchestrator killed at any write is continued by the next, and nothing is done twice") {
+  RedisServer server;
+  for (auto death : {Death::before_the_write, Death::after_sending_it}) {
+    for (int life = 1; life <= 12; ++life) {
+      CAPTURE(life);
+      server.cli({"FLUSHALL"});
+      server.cli({"SET", "holt:demo:x:orchestrator:fence", "0 10"});
+      auto agents = newsroom();
+      with_board(
+          settings_for(server),
+          [](Board& board, Agents& crew, int& writes, Death& how) -> awaitable<void> {
+            auto body = [](Board& b, Agents& c, int& n, Death& h) -> awaitable<void> {
+              co_await survive(b, c, n, h);
+              co_await check_newsroom(b, c);
+            };
+            co_await with_agents(board, crew, body, writes, how);
+          },
+          agents, life, death);
+    }
+  }
+}
+
+TEST_CASE("an orchestrator killed at any event is continued by the next") {
+  RedisServer server;
+  for (std::size_t fatal_event = 1; fatal_event <= 40; fatal_event += 3) {
+    CAPTURE(fatal_event);
+    server.cli({"FLUSHALL"});
+    auto agents = newsroom();
+    with_board(
+        settings_for(server),
+        [](Board& board, Agents& crew, std::size_t& at) -> awaitable<void> {
+          auto body = [](Board& b, Agents& c, std::size_t& n) -> awaitable<void> {
+            auto seen = [&c, &n] { return c.heard.size() >= n || c.told["claim_completed"] == 3; };
+            Running first(b, terms_for(c), 1);
+            value_of(co_await b.create_artefact(artefact_of("GoalDefined")));
+            co_await eventually(20s, "so much has happened", seen);
+            co_await first.kill();
+            Running second(b, terms_for(c), 2);
+            co_await eventually(20s, "all claims are over", has_ended, b);
+            co_await check_newsroom(b, c);
+            co_await second.kill();
+          };
+          co_await with_agents(board, crew, body, at);
+        },
+        agents, fatal_event);
+  }
+}
+
+namespace {
+
+// How many exclusive grants are open, by what was told.
+struct Load {
+  std::set<std::string> claims;
+  std::size_t most = 0;
+};
+
+Load load_of(const Agents& agents) {
+  Load load;
+  for (const auto& event : agents.heard) {
+    const auto* workflow = std::get_if<WorkflowEvent>(&event);
+    if (!workflow) continue;
+    auto claim = parts::text(workflow->data.if_contains("claim_id")).value_or("");
+    if (workflow->name == "claim_granted") load.claims.insert(claim);
+    if (workflow->name == "claim_completed") load.claims.erase(claim);
+    load.most = std::max(load.most, load.claims.size());
+  }
+  return load;
+}
+
+awaitable<void> deliver(Board& board, std::string claim_id) {
+  auto claim = value_of(co_await board.claim(claim_id));
+  auto done = artefact_of("Done");
+  done.structural_type = StructuralType::terminal;
+  done.produced_by_role = "coder";
+  done.source_artefacts = {claim.artefact_id};
+  value_of(co_await board.create_artefact(done));
+}
+
+// Each of thirty goals is worked on under another orchestrator.
+awaitable<void> work_under_many(Board& board, Agents& agents) {
+  constexpr std::size_t goals = 30, most = 3;
+  auto terms = terms_for(agents);
+  terms.roles["coder"].max_concurrent = most;
+  for (std::size_t i = 0; i < goals; ++i)
+    value_of(co_await board.create_artefact(artefact_of("GoalDefined")));
+  for (std::size_t round = 0; round < goals; ++round) {
+    Running running(board, terms, round + 1);
+    auto expected = std::min(most, goals - round);
+    auto is_full = [&] {
+      return agents.ended.size() == round && load_of(agents).claims.size() == expected;
+    };
+    co_await eventually(20s, "as many as may be are granted", is_full);
+    if (round % 3 == 0) co_await running.kill();  // what is delivered now is heard by nobody
+    co_await deliver(board, *load_of(agents).claims.begin());
+    if (round % 3 == 1)
+      co_await eventually(20s, "it ended", [&] { return agents.ended.size() == round + 1; });
+    co_await running.kill();
+  }
+  Running last(board, terms, goals + 1);
+  co_await eventually(20s, "all claims are over", has_ended, board);
+  co_await eventually(20s, "that was told", [&] { return agents.ended.size() == goals; });
+  CHECK(load_of(agents).most == most);
+  CHECK(agents.granted.size() == goals);
+  for (const auto& [claim, times] : agents.granted) CHECK(times == 1);
+  co_await last.kill();
+}
+
+}  // namespace
+
+TEST_CASE("a role never has more grants than it may have, also while orchestrators come and go") {
+  Agents agents{{"coder"}, {}, {}};
+  agents.bid = [](const std::string&, const Artefact&) { return BidType::exclusive; };
+  with_server_and_agents(agents, [](Board& board, Agents& crew, RedisServer&) -> awaitable<void> {
+    co_await work_under_many(board, crew);
+  });
+}
