@@ -58,6 +58,7 @@ void add_up(CLI::App& root, Action& chosen);
 void add_down(CLI::App& root, Action& chosen);
 void add_list(CLI::App& root, Action& chosen);
 void add_orchestrate(CLI::App& root, Action& chosen);
+void add_lint(CLI::App& root, Action& chosen);
 void add_redis_ping(CLI::App& redis, Action& chosen);
 void add_redis_info(CLI::App& redis, Action& chosen);
 void add_config(CLI::App& root, Action& chosen);
