@@ -67,7 +67,7 @@ Async<std::vector<Artefact>> assemble_context(const Board& board, Artefact targe
       if (!artefact) co_return std::unexpected(artefact.error());
       if (!*artefact || !collection.add(**artefact)) continue;
       if (collection.is_too_large())
-        co_return fail(Errc::overloaded, "the context is larger than {} artefacts or {} bytes",
+        co_return fail(Errc::refused, "the context is larger than {} artefacts or {} bytes",
                        most_artefacts, most_bytes);
       next.insert(next.end(), (*artefact)->source_artefacts.begin(),
                   (*artefact)->source_artefacts.end());
