@@ -44,7 +44,7 @@ void collect(const CLI::App& app, Cases& cases) {
   for (auto* option : app.get_options()) {
     auto kind = kind_of(*option), flag = flag_name(*option);
     bool is_inherited = app.get_parent() && option == app.get_help_ptr();
-    if (!option->nonpositional()) words += " " + words_in(kind);
+    if (!option->nonpositional() && kind.contains('|')) words += " " + words_in(kind);
     if (!option->nonpositional() || is_inherited) continue;
     flags += " " + flag;
     if (!kind.empty() && cases.flags_with_value.insert(flag).second)

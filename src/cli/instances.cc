@@ -41,6 +41,10 @@ CLI::Option* add_ttl(CLI::App& app) {
       "60s");
 }
 
+CLI::Option* add_no_agents(CLI::App& app) {
+  return add_switch(app, "--no-agents", "they run elsewhere: see `warren agent run`");
+}
+
 std::string capitalised(std::string word) {
   if (!word.empty()) word[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(word[0])));
   return word;

@@ -106,6 +106,14 @@ void add_everything(CLI::App& root, const std::string& program, Action& chosen) 
   add_forage(root, chosen);
   add_watch(root, chosen);
   add_hoard(root, chosen);
+  add_questions(root, chosen);
+  add_answer(root, chosen);
+  add_explain(root, chosen);
+  add_cancel(root, chosen);
+  add_retry(root, chosen);
+  add_pause(root, chosen);
+  add_resume(root, chosen);
+  add_lint(root, chosen);
   auto* redis = root.add_subcommand("redis", "Look at Redis")->group("Look at Redis");
   redis->require_subcommand(1);
   add_redis_ping(*redis, chosen);

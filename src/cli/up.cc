@@ -9,6 +9,7 @@
 #include <fstream>
 
 #include "base/uuid.h"
+#include "cli/crew_file.h"
 #include "cli/instances.h"
 
 extern char** environ;
@@ -21,15 +22,17 @@ constexpr int report_descriptor = 3, use_descriptor = 4;
 
 struct UpOptions {
   std::string prefix, name, ttl;
-  bool is_forced = false;
+  bool is_forced = false, with_agents = true;
   std::chrono::milliseconds timeout{};
 };
 
 // The command line of the daemon: ours, as far as it says where Redis is.
-std::vector<std::string> daemon_words(const Context& context, const UpOptions& options) {
+std::vector<std::string> daemon_words(const Context& context, const UpOptions& options,
+                                      const std::string& program) {
   std::vector<std::string> words{
-      "/proc/self/exe", "orchestrate", "--prefix",    options.prefix,
-      "--ttl",          options.ttl,   "--report-to", std::to_string(report_descriptor)};
+      program, "orchestrate", "--prefix",    options.prefix,
+      "--ttl", options.ttl,   "--report-to", std::to_string(report_descriptor)};
+  if (!options.with_agents) words.emplace_back("--no-agents");
   if (!options.name.empty()) words.insert(words.end(), {"--name", options.name});
   if (options.is_forced) words.emplace_back("--force");
   if (!context.sources.file.empty()) words.insert(words.end(), {"--config", context.sources.file});
@@ -47,7 +50,8 @@ struct Daemon {
   std::filesystem::path log;
 };
 
-Result<Daemon> start_daemon(const Context& context, const UpOptions& options, int use) {
+Result<Daemon> start_daemon(const Context& context, const UpOptions& options,
+                            const std::string& program, int use) {
   auto folder = state_folder(context);
   if (!folder) return std::unexpected(folder.error());
   Daemon daemon;
@@ -67,11 +71,11 @@ Result<Daemon> start_daemon(const Context& context, const UpOptions& options, in
   posix_spawnattr_t attributes;
   posix_spawnattr_init(&attributes);
   posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSID);
-  auto words = daemon_words(context, options);
+  auto words = daemon_words(context, options, program);
   std::vector<char*> argv;
   for (auto& word : words) argv.push_back(word.data());
   argv.push_back(nullptr);
-  int error = posix_spawn(&daemon.pid, argv[0], &files, &attributes, argv.data(), environ);
+  int error = posix_spawn(&daemon.pid, "/proc/self/exe", &files, &attributes, argv.data(), environ);
   posix_spawn_file_actions_destroy(&files);
   posix_spawnattr_destroy(&attributes);
   for (int file : {ends[1], report, kept})
@@ -132,7 +136,7 @@ Result<Exit> up(InstanceRedis redis, const UpOptions& options, const std::string
     if (!started) return std::unexpected(started.error());
   }
   // From its start on the daemon holds it, too: while anybody does, the private Redis runs.
-  auto daemon = start_daemon(redis.context, options, redis.use.descriptor());
+  auto daemon = start_daemon(redis.context, options, program, redis.use.descriptor());
   if (!daemon) return std::unexpected(daemon.error());
   auto line = report_of(*daemon, Clock::now() + options.timeout);
   if (line.starts_with("ok ")) {
@@ -174,18 +178,28 @@ void add_up(CLI::App& root, Action& chosen) {
       "  warren up\n"
       "  warren up --name myproject");
   auto program = root.get_name();
+  auto crew_file = crew_file_name(*app);
   auto* prefix = add_prefix(*app);
   auto* name = add_name(*app, "by default the next of default-1, default-2, …");
   auto* force = add_switch(*app, "--force", "although another instance has this folder");
   auto* ttl = add_ttl(*app);
+  auto* no_agents = add_no_agents(*app);
   auto* timeout = add_value(*app, "--timeout", "TIME", "until it must be ready", duration(), "30s");
   app->callback([=, &chosen] {
     chosen = [=](const Context& context) -> Result<Exit> {
+      // What is wrong with it is told here, and not in the log of a daemon.
+      auto crew = find_crew(context, crew_file);
+      if (!crew) return std::unexpected(crew.error());
       auto redis = find_instance_redis(context);
       if (!redis) return std::unexpected(redis.error());
-      UpOptions options{value_of(*prefix), value_of(*name), value_of(*ttl), force->count() > 0,
-                        *parse_duration(value_of(*timeout))};
-      return up(std::move(*redis), options, program);
+      UpOptions options{value_of(*prefix),       value_of(*name),
+                        value_of(*ttl),          force->count() > 0,
+                        no_agents->count() == 0, *parse_duration(value_of(*timeout))};
+      auto started = up(std::move(*redis), options, program);
+      if (!*crew && started && *started == Exit::ok)
+        fmt::print("  There is no {} here, so nobody works on goals: `{} init` writes one.\n",
+                   crew_file, program);
+      return started;
     };
   });
 }

@@ -1,0 +1,172 @@
+#include "agent/agent.h"
+
+#include <algorithm>
+
+#include "agent/git.h"
+#include "agent/insist.h"
+
+namespace warren {
+
+using namespace board;
+using agent::insist;
+
+namespace {
+
+constexpr std::size_t page = 500;
+// Scripts are processes; other bids are two round trips, and share a connection.
+constexpr std::size_t scripts_at_once = 8, bids_at_once = 128;
+
+bool awaits_bids(ClaimStatus status) {
+  return is_open(status) && status != ClaimStatus::pending_assignment;
+}
+
+}  // namespace
+
+Agent::Agent(Board board, AgentTerms terms) : board_(std::move(board)), terms_(std::move(terms)) {}
+
+AgentStats Agent::stats() const {
+  auto stats = stats_;
+  stats.running = running_.size();
+  stats.queued = queue_.size();
+  return stats;
+}
+
+Async<> Agent::run() {
+  sweep_wanted_.emplace(co_await asio::this_coro::executor);
+  FeedTerms hears;
+  hears.artefacts = hears.workflow = false;
+  hears.grants_to = {role_.name};
+  BoardFeed feed(board_.client(), board_.keys(), hears);
+  auto body = [](TaskGroup& tasks, Agent& self, BoardFeed& events) -> Async<> {
+    return self.work(tasks, events);
+  };
+  std::exception_ptr thrown;
+  Result<> result = ok;
+  try {
+    result = co_await with_group(body, *this, feed);
+  } catch (...) {
+    thrown = std::current_exception();
+  }
+  bool throws = co_await asio::this_coro::throw_if_cancelled();
+  co_await asio::this_coro::throw_if_cancelled(false);
+  tasks_ = nullptr;
+  is_ready_ = false;
+  co_await feed.close();
+  co_await asio::this_coro::throw_if_cancelled(throws);
+  log::info("agent.stopped", "role", role_.name);
+  if (thrown) std::rethrow_exception(thrown);
+  co_return result;
+}
+
+Async<> Agent::work(TaskGroup& tasks, BoardFeed& feed) {
+  tasks_ = &tasks;
+  if (role_.workspace == crew::WorkspaceMode::worktree) {
+    auto pruned = co_await agent::prune_worktrees(terms_.workspace);
+    if (!pruned) log::warn("agent.trees_left", "why", pruned.error().what);
+  }
+  for (;;) {
+    auto settled = co_await feed.settled(Clock::now() + 10s);
+    if (settled) break;
+    auto code = settled.error().code;
+    if (code == Errc::cancelled || code == Errc::denied) co_return settled;
+    log::warn("agent.not_listening", "role", role_.name, "why", settled.error().what);
+    co_await sleep_for(1s);
+  }
+  log::info("agent.started", "role", role_.name);
+  tasks.start("agent.sweep", keep_sweeping());
+  for (;;) {
+    auto event = co_await feed.next();
+    if (!event) co_return std::unexpected(event.error());
+    on_event(*event);
+  }
+}
+
+void Agent::on_event(const BoardEvent& event) {
+  if (std::holds_alternative<Gap>(event)) {
+    needs_sweep_ = true;
+    sweep_wanted_->notify();
+  } else if (const auto* claim = std::get_if<Claim>(&event)) {
+    // It may be told again because somebody misses our bid.
+    bid_on_.erase(claim->id);
+    consider(*claim);
+  } else if (const auto* grant = std::get_if<Grant>(&event)) {
+    if (grant->role == role_.name) want_work(grant->claim_id);
+  } else if (const auto* malformed = std::get_if<Malformed>(&event)) {
+    log::warn("agent.misheard", "channel", malformed->channel, "why", malformed->why);
+  }
+}
+
+awaitable<void> Agent::keep_sweeping() {
+  for (;;) {
+    needs_sweep_ = false;
+    auto swept = co_await sweep();
+    auto state = co_await asio::this_coro::cancellation_state;
+    if (is_cancelled(state)) co_return;
+    if (!swept) log::warn("agent.sweep_failed", "role", role_.name, "why", swept.error().what);
+    is_ready_ = is_ready_ || swept;
+    auto next = Clock::now() + (swept ? terms_.sweep_every : 1s);
+    if (!needs_sweep_) co_await sweep_wanted_->wait(next);
+  }
+}
+
+Async<> Agent::sweep() {
+  std::set<std::string> open;
+  for (auto status : claim_statuses) {
+    if (!is_open(status)) continue;
+    Listing listing;
+    listing.order = Order::oldest_first;
+    listing.limit = page;
+    do {
+      auto claims = co_await board_.claims(status, listing);
+      if (!claims) co_return std::unexpected(claims.error());
+      for (const auto& claim : claims->items) {
+        open.insert(claim.id);
+        consider(claim);
+      }
+      listing.after = claims->next;
+    } while (listing.after);
+  }
+  // What is over need not be remembered.
+  auto is_over = [&](const std::string& id) { return !open.contains(id); };
+  std::erase_if(bid_on_, is_over);
+  std::erase_if(taken_, [&](const std::string& id) {
+    return is_over(id) && !running_.contains(id) && std::ranges::find(queue_, id) == queue_.end();
+  });
+  co_return ok;
+}
+
+void Agent::consider(const Claim& claim) {
+  if (awaits_bids(claim.status) && !bid_on_.contains(claim.id))
+    want_bid({claim.id, claim.artefact_id});
+  if (agent::granted_as(claim, role_.name)) want_work(claim.id);
+}
+
+void Agent::want_bid(Bidding bidding) {
+  if (!bidding_.insert(bidding.claim_id).second) return;
+  bids_wanted_.push_back(std::move(bidding));
+  pump();
+}
+
+void Agent::want_work(const std::string& claim_id) {
+  if (!taken_.insert(claim_id).second) return;
+  queue_.push_back(claim_id);
+  pump();
+}
+
+void Agent::pump() {
+  auto most_bids = role_.bid_script.empty() ? bids_at_once : scripts_at_once;
+  while (!bids_wanted_.empty() && bids_running_ < most_bids) {
+    auto bidding = std::move(bids_wanted_.front());
+    bids_wanted_.pop_front();
+    ++bids_running_;
+    tasks_->start("agent.bid", bid(std::move(bidding)));
+  }
+  while (!queue_.empty() && running_.size() < static_cast<std::size_t>(role_.max_concurrent)) {
+    auto claim_id = std::move(queue_.front());
+    queue_.pop_front();
+    running_.insert(claim_id);
+    tasks_->start("agent.work", perform(std::move(claim_id)));
+  }
+}
+
+}  // namespace warren

@@ -1,0 +1,43 @@
+#pragma once
+// What works for an instance while it has its name: the orchestrator of its board, the agents that
+// its file describes, and the page that tells of them.
+#include <deque>
+
+#include "agent/agent.h"
+#include "base/metrics.h"
+#include "crew/crew.h"
+#include "http/server.h"
+#include "instance/registry.h"
+#include "orchestrator/orchestrator.h"
+
+namespace warren::cli {
+
+OrchestratorTerms orchestrator_terms(const Crew& crew);
+
+class Daemon {
+ public:
+  // Without a crew nobody works: what is put on the board waits.
+  Daemon(std::string prefix, Instance instance, Board board, std::optional<Crew> crew);
+
+  Instance& instance() { return instance_; }
+  // Until it is cancelled, or somebody else has become the orchestrator of this board. Without
+  // `with_agents` those run elsewhere.
+  Async<> work(LeaseSession& session, bool with_agents);
+  bool is_ready() const;
+  HttpAnswer answer(const HttpRequest& request) const;
+
+ private:
+  Async<> work_under(Lease& lease, bool with_agents);
+  std::string page() const;
+
+  std::string prefix_;
+  Instance instance_;
+  Board board_;
+  std::optional<Crew> crew_;
+  std::optional<Orchestrator> orchestrator_;
+  std::deque<Agent> agents_;
+  mutable Metrics metrics_;
+  std::vector<std::shared_ptr<void>> published_;
+};
+
+}  // namespace warren::cli
