@@ -40,7 +40,7 @@ OrchestratorTerms orchestrator_terms(const Crew& crew) {
   for (const auto& role : crew.roles) {
     auto& own = terms.roles[role.name];
     own.max_concurrent = role.is_controller ? role.max_concurrent : 0;
-    own.works_on_own_output = std::ranges::contains(role.bids_on.roles, role.name);
+    own.works_on_own_output = std::ranges::count(role.bids_on.roles, role.name) > 0;
     own.image_id = role.image;
   }
   terms.max_review_iterations = wanted.max_review_iterations;
@@ -73,9 +73,9 @@ Async<> Daemon::work(LeaseSession& session, bool with_agents) {
 }
 
 Async<> Daemon::work_under(Lease& lease, bool with_agents) {
-  auto key = board_.keys().orchestrator();
+  auto fence = LeaseMachine::fence_key(lease.terms().key);
   orchestrator_.emplace(
-      board_, [&lease, key] { return board::Fence{key, lease.token()}; },
+      board_, [&lease, fence] { return board::Fence{fence, lease.token()}; },
       orchestrator_terms(*crew_));
   published_.push_back(orchestrator_->publish(metrics_));
   for (const auto& role : crew_->roles)

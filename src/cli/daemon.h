@@ -1,6 +1,7 @@
 #pragma once
 // What works for an instance while it has its name: the orchestrator of its board, the agents that
 // its file describes, and the page that tells of them.
+#include <algorithm>
 #include <deque>
 
 #include "agent/agent.h"

@@ -33,6 +33,7 @@ class Instance {
   const InstanceEntry& entry() const { return entry_; }
   // While this holds, the name is ours; what is written under it goes through Lease::guarded().
   Lease& lease() { return lease_; }
+  const Lease& lease() const { return lease_; }
 
   // Keeps the lock's value fresh; returns when the name is lost, and why.
   Async<> keep();
