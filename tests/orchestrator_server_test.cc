@@ -7,6 +7,7 @@ using namespace warren::board;
 
 namespace {
 
+bool is_over(Running& running) { return running.is_over(); }
 bool is_ready(Running& running) { return running.orchestrator.is_ready(); }
 
 awaitable<std::map<ClaimStatus, std::size_t>> claims_by_status(Board& board) {
@@ -100,7 +101,7 @@ TEST_CASE("of two orchestrators the one with the older token stops, and nothing 
         std::size_t all = 11;
         co_await eventually(20s, "all are published", has_artefacts, board, type, all);
         co_await eventually(20s, "all claims are over", has_ended, board);
-        co_await eventually(20s, "the old one is over", [&] { return old.is_over(); });
+        co_await eventually(20s, "the old one is over", is_over, old);
         REQUIRE(old.ended);
         CHECK(old.ended->code == Errc::lease_lost);
         CHECK(!old.orchestrator.is_ready());
@@ -121,24 +122,23 @@ TEST_CASE("an agent that does not answer delays no other claim") {
     if (target.payload == "slow") return {};
     return deliver(role, claim, target);
   };
-  with_server_and_agents(
-      agents, [](Board& board, Agents& crew, RedisServer&) -> awaitable<void> {
-        auto terms = terms_for(crew);
-        terms.roles["absent"] = {};  // never bids
-        terms.bid_time = 200ms;
-        Running running(board, terms, 1);
-        co_await eventually(20s, "it is ready", is_ready, running);
-        for (int i = 0; i < 300; ++i)
-          value_of(co_await board.create_artefact(artefact_of("GoalDefined", "slow")));
-        value_of(co_await board.create_artefact(artefact_of("GoalDefined")));
-        std::string type = "Published";
-        std::size_t one = 1;
-        co_await eventually(20s, "the other one is published", has_artefacts, board, type, one);
-        CHECK(crew.told["bids_missing"] > 0);
-        auto counts = value_of(co_await board.counts());
-        CHECK(counts.open_claims >= 300);
-        co_await running.kill();
-      });
+  with_server_and_agents(agents, [](Board& board, Agents& crew, RedisServer&) -> awaitable<void> {
+    auto terms = terms_for(crew);
+    terms.roles["absent"] = {};  // never bids
+    terms.bid_time = 200ms;
+    Running running(board, terms, 1);
+    co_await eventually(20s, "it is ready", is_ready, running);
+    for (int i = 0; i < 300; ++i)
+      value_of(co_await board.create_artefact(artefact_of("GoalDefined", "slow")));
+    value_of(co_await board.create_artefact(artefact_of("GoalDefined")));
+    std::string type = "Published";
+    std::size_t one = 1;
+    co_await eventually(20s, "the other one is published", has_artefacts, board, type, one);
+    CHECK(crew.told["bids_missing"] > 0);
+    auto counts = value_of(co_await board.counts());
+    CHECK(counts.open_claims >= 300);
+    co_await running.kill();
+  });
 }
 
 TEST_CASE("a thousand goals through three bids each") {
@@ -151,21 +151,20 @@ TEST_CASE("a thousand goals through three bids each") {
     made.structural_type = StructuralType::terminal;
     return std::optional(made);
   };
-  with_server_and_agents(
-      agents, [](Board& board, Agents& crew, RedisServer&) -> awaitable<void> {
-        Running running(board, terms_for(crew), 1);
-        for (int i = 0; i < 1000; ++i)
-          value_of(co_await board.create_artefact(artefact_of("GoalDefined")));
-        std::string type = "Done";
-        std::size_t all = 1000;
-        co_await eventually(40s, "all are done", has_artefacts, board, type, all);
-        co_await eventually(20s, "all claims are over", has_ended, board);
-        CHECK(crew.granted.size() == 1000);
-        CHECK(crew.ended.size() == 1000);
-        CHECK(running.orchestrator.stats().claims_completed == 1000);
-        CHECK(running.orchestrator.stats().errors == 0);
-        co_await running.kill();
-      });
+  with_server_and_agents(agents, [](Board& board, Agents& crew, RedisServer&) -> awaitable<void> {
+    Running running(board, terms_for(crew), 1);
+    for (int i = 0; i < 1000; ++i)
+      value_of(co_await board.create_artefact(artefact_of("GoalDefined")));
+    std::string type = "Done";
+    std::size_t all = 1000;
+    co_await eventually(40s, "all are done", has_artefacts, board, type, all);
+    co_await eventually(20s, "all claims are over", has_ended, board);
+    CHECK(crew.granted.size() == 1000);
+    CHECK(crew.ended.size() == 1000);
+    CHECK(running.orchestrator.stats().claims_completed == 1000);
+    CHECK(running.orchestrator.stats().errors == 0);
+    co_await running.kill();
+  });
 }
 
 TEST_CASE("in a cluster an orchestrator works as anywhere else") {

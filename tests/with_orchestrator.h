@@ -50,11 +50,11 @@ struct Agents {
   std::function<std::optional<board::Artefact>(const std::string& role, const board::Claim& claim,
                                                const board::Artefact& target)>
       deliver;
-  std::set<std::string> done = {};               // claim and role
-  std::vector<board::BoardEvent> heard = {};     // everything, in order
-  std::map<std::string, int> told = {};          // workflow events by name
-  std::map<std::string, int> granted = {};       // claim_granted, by claim and role
-  std::map<std::string, int> ended = {};         // by claim
+  std::set<std::string> done = {};            // claim and role
+  std::vector<board::BoardEvent> heard = {};  // everything, in order
+  std::map<std::string, int> told = {};       // workflow events by name
+  std::map<std::string, int> granted = {};    // claim_granted, by claim and role
+  std::map<std::string, int> ended = {};      // by claim
 };
 
 namespace playing {
@@ -171,10 +171,12 @@ inline Agents newsroom() {
   using namespace board;
   Agents agents{{"publisher", "reviewer", "writer"}, {}, {}};
   agents.bid = [](const std::string& role, const Artefact& target) {
-    if (target.type == "GoalDefined") return role == "writer" ? BidType::exclusive : BidType::ignore;
+    if (target.type == "GoalDefined")
+      return role == "writer" ? BidType::exclusive : BidType::ignore;
     if (target.type != "Draft") return BidType::ignore;
-    return role == "reviewer" ? BidType::review
-                              : role == "publisher" ? BidType::exclusive : BidType::ignore;
+    return role == "reviewer"    ? BidType::review
+           : role == "publisher" ? BidType::exclusive
+                                 : BidType::ignore;
   };
   agents.deliver = [](const std::string& role, const Claim&,
                       const Artefact& target) -> std::optional<Artefact> {
