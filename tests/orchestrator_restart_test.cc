@@ -57,8 +57,9 @@ awaitable<void> check_newsroom(Board& board, Agents& agents) {
   auto counts = value_of(co_await board.counts());
   CHECK(counts.artefacts == 6);
   CHECK(counts.open_claims == 0);
+  auto all_told = [&agents] { return agents.ended.size() == 4; };
+  co_await eventually(20s, "that was told", all_told);
   CHECK(agents.granted.size() == 4);
-  CHECK(agents.ended.size() == 4);
   for (const auto& [claim, times] : agents.granted) CHECK(times == 1);
   for (const auto& [claim, times] : agents.ended) CHECK(times == 1);
   CHECK(agents.told["feedback_claim_created"] == 1);
