@@ -7,6 +7,7 @@ using namespace warren::board;
 
 namespace {
 
+bool is_over(Running& running) { return running.is_over(); }
 bool is_ready(Running& running) { return running.orchestrator.is_ready(); }
 
 awaitable<std::map<ClaimStatus, std::size_t>> claims_by_status(Board& board) {
@@ -38,6 +39,8 @@ TEST_CASE("a goal goes through writing, a rejection, rework and publishing to it
         CHECK(claims == newsroom_claims);
         auto counts = value_of(co_await board.counts());
         CHECK(counts.artefacts == 6);
+        auto all_told = [&agents] { return agents.ended.size() == 4; };
+        co_await eventually(20s, "that was told", all_told);
         CHECK(agents.told["review_rejected"] == 1);
         CHECK(agents.told["review_approved"] == 1);
         CHECK(agents.told["feedback_claim_created"] == 1);
@@ -100,45 +103,61 @@ TEST_CASE("of two orchestrators the one with the older token stops, and nothing 
         std::size_t all = 11;
         co_await eventually(20s, "all are published", has_artefacts, board, type, all);
         co_await eventually(20s, "all claims are over", has_ended, board);
-        co_await eventually(20s, "the old one is over", [&] { return old.is_over(); });
+        co_await eventually(20s, "the old one is over", is_over, old);
         REQUIRE(old.ended);
         CHECK(old.ended->code == Errc::lease_lost);
         CHECK(!old.orchestrator.is_ready());
         CHECK(!next.is_over());
+        auto all_told = [&agents] { return agents.ended.size() == 44; };
+        co_await eventually(20s, "that was told", all_told);
         for (const auto& [claim, times] : agents.granted) CHECK(times == 1);
         for (const auto& [claim, times] : agents.ended) CHECK(times == 1);
         co_await next.kill();
       });
 }
 
-TEST_CASE("an agent that does not answer delays no other claim") {
+TEST_CASE("an agent that does not bid or does not deliver delays no other claim") {
   auto agents = newsroom();
-  agents.bid = [bid = agents.bid](const std::string& role, const Artefact& target) {
-    return target.payload == "slow" ? BidType::exclusive : bid(role, target);
+  agents.bid = [bid = agents.bid](const std::string& role,
+                                  const Artefact& target) -> std::optional<BidType> {
+    if (target.payload == "no bid" && role == "reviewer") return {};
+    return bid(role, target);
   };
   agents.deliver = [deliver = agents.deliver](const std::string& role, const Claim& claim,
                                               const Artefact& target) -> std::optional<Artefact> {
-    if (target.payload == "slow") return {};
+    if (target.payload == "no result") return {};
     return deliver(role, claim, target);
   };
-  with_server_and_agents(
-      agents, [](Board& board, Agents& crew, RedisServer&) -> awaitable<void> {
-        auto terms = terms_for(crew);
-        terms.roles["absent"] = {};  // never bids
-        terms.bid_time = 200ms;
-        Running running(board, terms, 1);
-        co_await eventually(20s, "it is ready", is_ready, running);
-        for (int i = 0; i < 300; ++i)
-          value_of(co_await board.create_artefact(artefact_of("GoalDefined", "slow")));
-        value_of(co_await board.create_artefact(artefact_of("GoalDefined")));
-        std::string type = "Published";
-        std::size_t one = 1;
-        co_await eventually(20s, "the other one is published", has_artefacts, board, type, one);
-        CHECK(crew.told["bids_missing"] > 0);
-        auto counts = value_of(co_await board.counts());
-        CHECK(counts.open_claims >= 300);
-        co_await running.kill();
-      });
+  with_server_and_agents(agents, [](Board& board, Agents& crew, RedisServer&) -> awaitable<void> {
+    Running running(board, terms_for(crew), 1);
+    co_await eventually(20s, "it is ready", is_ready, running);
+    for (int i = 0; i < 150; ++i) {
+      value_of(co_await board.create_artefact(artefact_of("GoalDefined", "no bid")));
+      value_of(co_await board.create_artefact(artefact_of("GoalDefined", "no result")));
+    }
+    value_of(co_await board.create_artefact(artefact_of("GoalDefined")));
+    std::string type = "Published";
+    std::size_t one = 1;
+    co_await eventually(20s, "the other one is published", has_artefacts, board, type, one);
+    auto counts = value_of(co_await board.counts());
+    CHECK(counts.open_claims >= 300);
+    co_await running.kill();
+  });
+}
+
+TEST_CASE("after the time for bids a missing one counts as ignore, and that is told") {
+  with_server_and_agents(newsroom(),
+                         [](Board& board, Agents& crew, RedisServer&) -> awaitable<void> {
+                           auto terms = terms_for(crew);
+                           terms.roles["absent"] = {};
+                           terms.bid_time = 300ms;
+                           Running running(board, terms, 1);
+                           value_of(co_await board.create_artefact(artefact_of("GoalDefined")));
+                           auto is_told = [&crew] { return crew.told["bids_missing"] > 0; };
+                           co_await eventually(20s, "it is told", is_told);
+                           co_await eventually(20s, "all claims are over", has_ended, board);
+                           co_await running.kill();
+                         });
 }
 
 TEST_CASE("a thousand goals through three bids each") {
@@ -151,21 +170,21 @@ TEST_CASE("a thousand goals through three bids each") {
     made.structural_type = StructuralType::terminal;
     return std::optional(made);
   };
-  with_server_and_agents(
-      agents, [](Board& board, Agents& crew, RedisServer&) -> awaitable<void> {
-        Running running(board, terms_for(crew), 1);
-        for (int i = 0; i < 1000; ++i)
-          value_of(co_await board.create_artefact(artefact_of("GoalDefined")));
-        std::string type = "Done";
-        std::size_t all = 1000;
-        co_await eventually(40s, "all are done", has_artefacts, board, type, all);
-        co_await eventually(20s, "all claims are over", has_ended, board);
-        CHECK(crew.granted.size() == 1000);
-        CHECK(crew.ended.size() == 1000);
-        CHECK(running.orchestrator.stats().claims_completed == 1000);
-        CHECK(running.orchestrator.stats().errors == 0);
-        co_await running.kill();
-      });
+  with_server_and_agents(agents, [](Board& board, Agents& crew, RedisServer&) -> awaitable<void> {
+    Running running(board, terms_for(crew), 1);
+    for (int i = 0; i < 1000; ++i)
+      value_of(co_await board.create_artefact(artefact_of("GoalDefined")));
+    std::string type = "Done";
+    std::size_t all = 1000;
+    co_await eventually(40s, "all are done", has_artefacts, board, type, all);
+    co_await eventually(20s, "all claims are over", has_ended, board);
+    auto all_told = [&crew] { return crew.ended.size() == 1000; };
+    co_await eventually(20s, "that was told", all_told);
+    CHECK(crew.granted.size() == 1000);
+    CHECK(running.orchestrator.stats().claims_completed == 1000);
+    CHECK(running.orchestrator.stats().errors == 0);
+    co_await running.kill();
+  });
 }
 
 TEST_CASE("in a cluster an orchestrator works as anywhere else") {

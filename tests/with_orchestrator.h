@@ -45,16 +45,18 @@ class Running {
 // Agents of several roles, which work on each grant once. What they do is up to the test.
 struct Agents {
   board::Words roles;
-  std::function<board::BidType(const std::string& role, const board::Artefact& target)> bid;
+  std::function<std::optional<board::BidType>(const std::string& role,
+                                              const board::Artefact& target)>
+      bid;
   // None: they do not deliver, and can be asked again.
   std::function<std::optional<board::Artefact>(const std::string& role, const board::Claim& claim,
                                                const board::Artefact& target)>
       deliver;
-  std::set<std::string> done = {};               // claim and role
-  std::vector<board::BoardEvent> heard = {};     // everything, in order
-  std::map<std::string, int> told = {};          // workflow events by name
-  std::map<std::string, int> granted = {};       // claim_granted, by claim and role
-  std::map<std::string, int> ended = {};         // by claim
+  std::set<std::string> done = {};            // claim and role
+  std::vector<board::BoardEvent> heard = {};  // everything, in order
+  std::map<std::string, int> told = {};       // workflow events by name
+  std::map<std::string, int> granted = {};    // claim_granted, by claim and role
+  std::map<std::string, int> ended = {};      // by claim
 };
 
 namespace playing {
@@ -65,7 +67,8 @@ inline awaitable<void> bid_on(Board& board, Agents& agents, Claim claim) {
   auto target = co_await board.artefact(claim.artefact_id);
   if (!target || !agents.bid) co_return;
   for (const auto& role : agents.roles)
-    value_of(co_await board.set_bid(claim.id, role, agents.bid(role, *target)));
+    if (auto bid = agents.bid(role, *target))
+      value_of(co_await board.set_bid(claim.id, role, *bid));
 }
 
 inline awaitable<void> work_on(Board& board, Agents& agents, std::string role, std::string id) {
@@ -171,10 +174,12 @@ inline Agents newsroom() {
   using namespace board;
   Agents agents{{"publisher", "reviewer", "writer"}, {}, {}};
   agents.bid = [](const std::string& role, const Artefact& target) {
-    if (target.type == "GoalDefined") return role == "writer" ? BidType::exclusive : BidType::ignore;
+    if (target.type == "GoalDefined")
+      return role == "writer" ? BidType::exclusive : BidType::ignore;
     if (target.type != "Draft") return BidType::ignore;
-    return role == "reviewer" ? BidType::review
-                              : role == "publisher" ? BidType::exclusive : BidType::ignore;
+    return role == "reviewer"    ? BidType::review
+           : role == "publisher" ? BidType::exclusive
+                                 : BidType::ignore;
   };
   agents.deliver = [](const std::string& role, const Claim&,
                       const Artefact& target) -> std::optional<Artefact> {
@@ -217,8 +222,13 @@ inline Async<> has_ended(Board& board) {
   auto unclaimed = co_await board.unclaimed(listing);
   if (!unclaimed) co_return std::unexpected(unclaimed.error());
   if (counts->artefacts > 0 && counts->open_claims == 0 && unclaimed->items.empty()) co_return ok;
-  co_return fail(Errc::not_found, "{} artefacts, {} open claims, {} unclaimed", counts->artefacts,
-                 counts->open_claims, unclaimed->items.size());
+  std::string first;
+  for (auto status : board::claim_statuses) {
+    auto page = co_await board.claims(status, listing);
+    if (page && is_open(status) && !page->items.empty()) first = to_json(page->items[0]);
+  }
+  co_return fail(Errc::not_found, "{} artefacts, {} open claims, {} unclaimed; {}",
+                 counts->artefacts, counts->open_claims, unclaimed->items.size(), first);
 }
 
 }  // namespace warren

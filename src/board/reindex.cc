@@ -48,7 +48,7 @@ void index(const BoardKeys& keys, const Artefact& artefact, bool is_claimed,
 
 // Puts artefacts among the children of their sources, the oldest first.
 Async<> index_children(const Board& board, std::vector<Artefact> artefacts) {
-  std::ranges::stable_sort(artefacts, {}, &Artefact::created_at);
+  std::ranges::sort(artefacts, {}, [](const Artefact& a) { return std::pair(a.created_at, a.id); });
   Words keys, ids;
   for (std::size_t i = 0; i < artefacts.size(); ++i) {
     for (const auto& source : artefacts[i].source_artefacts) {

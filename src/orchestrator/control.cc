@@ -27,8 +27,22 @@ bool is_answer(const Artefact& artefact) {
   return artefact.structural_type == StructuralType::answer;
 }
 
-Async<std::vector<Artefact>> open_targets(Board board) {
-  std::vector<Artefact> targets;
+// Of the targets of these claims, the questions.
+Async<> add_questions(Board board, std::vector<Claim> claims, std::vector<Artefact>& questions) {
+  std::vector<Command> commands;
+  for (const auto& claim : claims)
+    commands.emplace_back("HGET", board.keys().artefact(claim.artefact_id), "structural_type");
+  auto types = co_await board.client().batch(std::move(commands), once_more(board));
+  for (std::size_t i = 0; i < types.size(); ++i) {
+    if (!types[i] || types[i]->text != name(StructuralType::question)) continue;
+    auto question = co_await board.artefact(claims[i].artefact_id);
+    if (question) questions.push_back(*std::move(question));
+  }
+  co_return ok;
+}
+
+Async<std::vector<Artefact>> claimed_questions(Board board) {
+  std::vector<Artefact> found;
   for (auto status : claim_statuses) {
     if (!is_open(status)) continue;
     Listing listing;
@@ -36,14 +50,12 @@ Async<std::vector<Artefact>> open_targets(Board board) {
     do {
       auto page = co_await board.claims(status, listing);
       if (!page) co_return std::unexpected(page.error());
-      for (const auto& claim : page->items) {
-        auto target = co_await board.artefact(claim.artefact_id);
-        if (target) targets.push_back(*std::move(target));
-      }
+      auto added = co_await add_questions(board, std::move(page->items), found);
+      if (!added) co_return std::unexpected(added.error());
       listing.after = page->next;
     } while (listing.after);
   }
-  co_return targets;
+  co_return found;
 }
 
 // False when it was over.
@@ -105,7 +117,7 @@ Async<std::size_t> cancel_goal(Board board, Artefact goal, std::string reason) {
 }  // namespace
 
 Async<std::vector<Artefact>> questions(Board board) {
-  auto found = co_await open_targets(board);
+  auto found = co_await claimed_questions(board);
   if (!found) co_return std::unexpected(found.error());
   Listing listing;
   listing.limit = 1000;

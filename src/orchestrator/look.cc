@@ -62,6 +62,7 @@ awaitable<void> Orchestrator::look(std::string claim_id) {
     open->is_dirty = false;
     if (step == most_steps) {
       log::error("orchestrator.went_in_circles", "claim", claim_id);
+      outcome = Outcome::later;
       break;
     }
     auto known = co_await complete_facts(*open);

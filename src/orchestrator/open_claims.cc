@@ -84,6 +84,13 @@ void OpenClaims::doubt(const std::string& claim_id) {
   look_at(claim_id);
 }
 
+void OpenClaims::check(const std::string& claim_id) {
+  auto* open = find(claim_id);
+  if (!open) return;
+  doubt(*open);
+  line_up(claim_id, *open, false);
+}
+
 void OpenClaims::doubt_all() {
   for (auto& [id, open] : claims_) {
     doubt(open);
@@ -93,18 +100,21 @@ void OpenClaims::doubt_all() {
 }
 
 void OpenClaims::look_at(const std::string& claim_id) {
-  auto* open = find(claim_id);
-  if (!open) return;
-  if (open->is_looked_at) {
-    open->is_dirty = true;
-  } else if (!open->is_in_line) {
-    open->is_in_line = true;
-    line_.push_back(claim_id);
-  }
+  if (auto* open = find(claim_id)) line_up(claim_id, *open, true);
 }
 
 void OpenClaims::look_at_all() {
-  for (const auto& [id, open] : claims_) look_at(id);
+  for (auto& [id, open] : claims_) line_up(id, open, false);
+}
+
+void OpenClaims::line_up(const std::string& claim_id, OpenClaim& open, bool is_urgent) {
+  if (open.is_looked_at) {
+    open.is_dirty = true;
+  } else if (!open.is_in_line || (is_urgent && !open.is_urgent)) {
+    open.is_in_line = true;
+    open.is_urgent = is_urgent;
+    (is_urgent ? urgent_ : patient_).push_back(claim_id);
+  }
 }
 
 void OpenClaims::look_later(const std::string& claim_id, UnixTime time) {
@@ -116,12 +126,13 @@ void OpenClaims::look_later(const std::string& claim_id, UnixTime time) {
 }
 
 std::optional<std::string> OpenClaims::next() {
-  while (!line_.empty()) {
-    auto id = std::move(line_.front());
-    line_.pop_front();
+  while (in_line() > 0) {
+    auto& line = urgent_.empty() ? patient_ : urgent_;
+    auto id = std::move(line.front());
+    line.pop_front();
     auto* open = find(id);
-    if (!open || !open->is_in_line) continue;  // it is over
-    open->is_in_line = false;
+    if (!open || !open->is_in_line) continue;  // it is over, or had its turn
+    open->is_in_line = open->is_urgent = false;
     open->is_looked_at = true;
     open->is_dirty = false;
     return id;

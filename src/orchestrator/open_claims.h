@@ -23,6 +23,7 @@ struct OpenClaim {
   bool is_looked_at = false;
   bool is_dirty = false;    // to be looked at again after that
   bool is_in_line = false;  // to be looked at
+  bool is_urgent = false;   // because something was heard
   board::UnixTime wake_at = board::UnixTime::max();
 };
 
@@ -49,10 +50,11 @@ class OpenClaims {
   void on_bid(const std::string& claim_id, const std::string& role, board::BidType bid);
   void on_child(const Part& child, const board::Words& sources);
   void doubt(const std::string& claim_id);  // somebody else may have changed it
+  void check(const std::string& claim_id);  // the same, without hurry
   // Something may have been missed: nothing is known any more, and nobody was told anything.
   void doubt_all();
   void look_at(const std::string& claim_id);
-  void look_at_all();
+  void look_at_all();  // after those of whom something was heard
   void look_later(const std::string& claim_id, board::UnixTime time);
 
   // Whose turn it is, if anybody's; the caller looks, and then tells.
@@ -61,15 +63,16 @@ class OpenClaims {
   // Those whose time has come get in line.
   void wake(board::UnixTime now);
   board::UnixTime next_wake() const;
-  std::size_t in_line() const { return line_.size(); }
+  std::size_t in_line() const { return urgent_.size() + patient_.size(); }
 
  private:
   void doubt(OpenClaim& open);
+  void line_up(const std::string& claim_id, OpenClaim& open, bool is_urgent);
 
   std::unordered_map<std::string, OpenClaim> claims_;
   std::unordered_map<std::string, std::set<std::string>> by_target_;
   std::set<std::pair<board::UnixTime, std::string>> timers_;
-  std::deque<std::string> line_;
+  std::deque<std::string> urgent_, patient_;  // may have some that had their turn
   Slots slots_;
 };
 

@@ -118,10 +118,13 @@ void Orchestrator::on_artefact(Artefact artefact) {
   artefact.payload.clear();
   open_.on_child(part, artefact.source_artefacts);
   workflows_.on_artefact(artefact);
-  if (needs_claim(artefact.structural_type) && claiming_.insert(part.id).second)
-    unclaimed_.push_back(part);
+  if (needs_claim(artefact.structural_type) && !open_.has_claim_on(part.id)) claim_soon(part);
   if (heard_.empty()) heard_any_.notify();
   heard_.push_back({std::move(artefact), std::move(part)});
+}
+
+void Orchestrator::claim_soon(const Part& target) {
+  if (claiming_.insert(target.id).second) unclaimed_.push_back(target);
 }
 
 void Orchestrator::on_workflow_event(const WorkflowEvent& event) {

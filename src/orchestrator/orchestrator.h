@@ -59,8 +59,8 @@ class Orchestrator {
   // The board's client outlives it.
   Orchestrator(Board board, Fencing fencing, OrchestratorTerms terms);
 
-  // Until it is cancelled, or Errc::lease_lost: somebody else is the orchestrator. Whatever else
-  // goes wrong is logged and tried again.
+  // Once, until it is cancelled, or Errc::lease_lost: somebody else is the orchestrator. Whatever
+  // else goes wrong is logged and tried again.
   Async<> run();
 
   bool is_ready() const { return is_ready_; }
@@ -81,9 +81,11 @@ class Orchestrator {
   void on_event(board::BoardEvent event);
   void on_artefact(board::Artefact artefact);
   void on_workflow_event(const board::WorkflowEvent& event);
+  void claim_soon(const orchestrator::Part& target);
 
   awaitable<void> keep_sweeping();
   Async<> sweep();
+  Async<> begin_indexing();
   Async<> read_switches();
   Async<> find_open_claims();
   Async<> find_unclaimed();

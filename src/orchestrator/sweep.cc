@@ -48,10 +48,9 @@ awaitable<void> Orchestrator::keep_sweeping() {
 }
 
 Async<> Orchestrator::sweep() {
-  if (!is_swept_) {  // who was here before may have been the Go program
-    auto reindexed = co_await board_.reindex();
-    if (!reindexed) co_return std::unexpected(reindexed.error());
-    report(reindexed->unreadable);
+  if (!is_swept_) {
+    auto indexed = co_await begin_indexing();
+    if (!indexed) co_return indexed;
   }
   auto done = co_await read_switches();
   if (done) done = co_await find_open_claims();
@@ -59,6 +58,24 @@ Async<> Orchestrator::sweep() {
   is_swept_ = true;
   pump();
   co_return co_await find_unclaimed();
+}
+
+// Who was here before may have been the Go program. Where there is nothing in the indexes they are
+// made first; otherwise that can wait, since it takes longer the more there is on the board.
+Async<> Orchestrator::begin_indexing() {
+  Command look("EXISTS", board_.keys().artefact_ids());
+  auto options = redis::CallOptions().idempotent();
+  auto exists = co_await board_.client().ask(std::move(look), options);
+  if (!exists) co_return std::unexpected(exists.error());
+  if (exists->number == 1) {
+    needs_reindex_ = true;
+    heard_any_.notify();
+    co_return ok;
+  }
+  auto reindexed = co_await board_.reindex();
+  if (!reindexed) co_return std::unexpected(reindexed.error());
+  report(reindexed->unreadable);
+  co_return ok;
 }
 
 // What users may switch at any time.
@@ -92,12 +109,12 @@ Async<> Orchestrator::find_open_claims() {
       for (const auto& claim : page->items) {
         gone.erase(claim.id);
         if (!open_.find(claim.id)) open_.add(claim);
-        open_.doubt(claim.id);
+        open_.check(claim.id);
       }
       listing.after = page->next;
     } while (listing.after);
   }
-  for (const auto& id : gone) open_.doubt(id);
+  for (const auto& id : gone) open_.check(id);
   co_return ok;
 }
 
@@ -107,8 +124,8 @@ Async<> Orchestrator::find_unclaimed() {
     auto page = co_await board_.unclaimed(listing);
     if (!page) co_return std::unexpected(page.error());
     report(page->unreadable);
-    for (const auto& artefact : page->items)
-      if (claiming_.insert(artefact.id).second) unclaimed_.push_back(part_of(artefact));
+    // Also those that have a claim, and were put back while it was made: that takes them out.
+    for (const auto& artefact : page->items) claim_soon(part_of(artefact));
     pump();
     listing.after = page->next;
   } while (listing.after);
