@@ -65,6 +65,9 @@ awaitable<Claim> claimed(Board& board, Artefact artefact) {
   co_return made.claim;
 }
 
+// Context is sorted by time, and a millisecond is long.
+UnixTime at(int ms) { return UnixTime(std::chrono::milliseconds(ms)); }
+
 awaitable<Claim> goal(Board& board) { return claimed(board, artefact_of("GoalDefined", "a page")); }
 
 Claim granted(Claim claim, BidType type) {
@@ -338,12 +341,14 @@ TEST_CASE("rework is the next version of the same thread, with the reviews as so
     auto body = [](Board& on, Agent&, TempFolder& where) -> awaitable<void> {
       auto draft = artefact_of("Draft", "bad");
       draft.produced_by_role = "Coder";
+      draft.created_at = at(1);
       auto claim = co_await claimed(on, draft);
       auto target = value_of(co_await on.artefact(claim.artefact_id));
       auto review = artefact_of("Review", "no");
       review.structural_type = StructuralType::review;
       review.source_artefacts = {target.id};
       review.produced_by_role = "Critic";
+      review.created_at = at(2);
       review = value_of(co_await on.create_artefact(review));
 
       BoardFeed feed(on.client(), on.keys());
@@ -386,7 +391,7 @@ TEST_CASE("an agent that is stopped writes nothing, and the next one finishes it
     auto claim = co_await goal(board);
     co_await grant(board, claim);
     auto slow = role_of(folder,
-                        "touch began; trap 'touch asked; exit 1' TERM; "
+                        "trap 'touch asked; exit 1' TERM; touch began; "
                         "while :; do sleep 0.05; done");
     auto begun = [](Board&, Agent&, TempFolder& where) -> awaitable<void> {
       co_await eventually(10s, "the tool runs",
@@ -488,7 +493,9 @@ TEST_CASE("context is what the target came from, the newest versions, oldest fir
   on_board([](Board& board, RedisServer&, TempFolder& folder) -> awaitable<void> {
     auto terms = role_of(folder, "cat > input; " + code);
     auto body = [](Board& on, Agent&, TempFolder& where) -> awaitable<void> {
-      auto root = value_of(co_await on.create_artefact(artefact_of("GoalDefined", "goal")));
+      auto root = artefact_of("GoalDefined", "goal");
+      root.created_at = at(1);
+      root = value_of(co_await on.create_artefact(root));
       auto plan = artefact_of("Plan", "old");
       plan.source_artefacts = {root.id};
       plan = value_of(co_await on.create_artefact(plan));
@@ -497,6 +504,7 @@ TEST_CASE("context is what the target came from, the newest versions, oldest fir
       failure = value_of(co_await on.create_artefact(failure));
       auto newer = artefact_of("Plan", "new");
       newer.logical_id = plan.logical_id;
+      newer.created_at = at(2);
       newer.source_artefacts = {root.id, failure.id};
       newer = value_of(co_await on.create_next_version(newer));
       auto target = artefact_of("Draft", "draft");
