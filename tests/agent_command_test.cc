@@ -19,6 +19,16 @@ std::string contents(const fs::path& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
+// Processes that are at work in the folder.
+int processes_in(const fs::path& folder) {
+  int count = 0;
+  for (const auto& entry : fs::directory_iterator("/proc")) {
+    std::error_code error;
+    count += fs::read_symlink(entry.path() / "cwd", error) == folder && !error;
+  }
+  return count;
+}
+
 void write(const fs::path& path, const std::string& text) { std::ofstream(path) << text; }
 
 Program command(const fs::path& folder, std::vector<std::string> words, const std::string& url = "",
@@ -288,6 +298,8 @@ TEST_CASE("an agent that is killed leaves no process, and the next one makes the
     value_of(co_await board.update_claim(claim, changed, terms));
     co_await eventually(10s, "the tool runs", [&] { return runs() == 1; });
     first.kill();
+    auto is_left_alone = [&where] { return processes_in(fs::canonical(where)) == 0; };
+    co_await eventually(10s, "nothing of it is left", is_left_alone);
 
     Process second(command(where, {"agent", "run", "Coder"}, url));
     co_await eventually(10s, "the tool runs again", [&] { return runs() == 2; });
