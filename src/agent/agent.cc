@@ -3,12 +3,11 @@
 #include <algorithm>
 
 #include "agent/git.h"
-#include "agent/insist.h"
+#include "base/log.h"
 
 namespace warren {
 
 using namespace board;
-using agent::insist;
 
 namespace {
 
