@@ -2,6 +2,7 @@
 #include <fstream>
 
 #include "agent/agent.h"
+#include "agent/container.h"
 #include "agent/contract.h"
 #include "agent/git.h"
 #include "with_board.h"
@@ -64,6 +65,9 @@ awaitable<Claim> claimed(Board& board, Artefact artefact) {
   auto made = value_of(co_await board.create_claim(claim_on(created)));
   co_return made.claim;
 }
+
+// Context is sorted by time, and a millisecond is long.
+UnixTime at(int ms) { return UnixTime(std::chrono::milliseconds(ms)); }
 
 awaitable<Claim> goal(Board& board) { return claimed(board, artefact_of("GoalDefined", "a page")); }
 
@@ -338,12 +342,14 @@ TEST_CASE("rework is the next version of the same thread, with the reviews as so
     auto body = [](Board& on, Agent&, TempFolder& where) -> awaitable<void> {
       auto draft = artefact_of("Draft", "bad");
       draft.produced_by_role = "Coder";
+      draft.created_at = at(1);
       auto claim = co_await claimed(on, draft);
       auto target = value_of(co_await on.artefact(claim.artefact_id));
       auto review = artefact_of("Review", "no");
       review.structural_type = StructuralType::review;
       review.source_artefacts = {target.id};
       review.produced_by_role = "Critic";
+      review.created_at = at(2);
       review = value_of(co_await on.create_artefact(review));
 
       BoardFeed feed(on.client(), on.keys());
@@ -386,7 +392,7 @@ TEST_CASE("an agent that is stopped writes nothing, and the next one finishes it
     auto claim = co_await goal(board);
     co_await grant(board, claim);
     auto slow = role_of(folder,
-                        "touch began; trap 'touch asked; exit 1' TERM; "
+                        "trap 'touch asked; exit 1' TERM; touch began; "
                         "while :; do sleep 0.05; done");
     auto begun = [](Board&, Agent&, TempFolder& where) -> awaitable<void> {
       co_await eventually(10s, "the tool runs",
@@ -488,7 +494,9 @@ TEST_CASE("context is what the target came from, the newest versions, oldest fir
   on_board([](Board& board, RedisServer&, TempFolder& folder) -> awaitable<void> {
     auto terms = role_of(folder, "cat > input; " + code);
     auto body = [](Board& on, Agent&, TempFolder& where) -> awaitable<void> {
-      auto root = value_of(co_await on.create_artefact(artefact_of("GoalDefined", "goal")));
+      auto root = artefact_of("GoalDefined", "goal");
+      root.created_at = at(1);
+      root = value_of(co_await on.create_artefact(root));
       auto plan = artefact_of("Plan", "old");
       plan.source_artefacts = {root.id};
       plan = value_of(co_await on.create_artefact(plan));
@@ -497,6 +505,7 @@ TEST_CASE("context is what the target came from, the newest versions, oldest fir
       failure = value_of(co_await on.create_artefact(failure));
       auto newer = artefact_of("Plan", "new");
       newer.logical_id = plan.logical_id;
+      newer.created_at = at(2);
       newer.source_artefacts = {root.id, failure.id};
       newer = value_of(co_await on.create_next_version(newer));
       auto target = artefact_of("Draft", "draft");
@@ -516,28 +525,31 @@ TEST_CASE("a worktree per claim: its commits stay, the tree goes, and the worksp
   on_board([](Board& board, RedisServer&, TempFolder& folder) -> awaitable<void> {
     agent::ToolTerms setup;
     setup.argv = {"sh", "-c",
-                  "git init -q -b main . && git -c user.name=a -c user.email=a@b commit -q "
-                  "--allow-empty -m first && mkdir -p .warren/worktrees/old-Coder-999999999"};
+                  "git init -q -b main . && mkdir sub && touch sub/here && git add sub && "
+                  "git -c user.name=a -c user.email=a@b commit -q -m first && "
+                  "mkdir -p sub/.warren/worktrees/old-Coder-999999999"};
     setup.folder = folder.path();
     setup.environment = agent::least_environment();
     auto made = value_of(co_await agent::run_tool(setup));
     REQUIRE_MESSAGE(made.exit_code == 0, made.err);
 
-    auto terms =
-        role_of(folder,
-                "echo hello > page && git add page && git -c user.name=a -c user.email=a@b "
-                "commit -q -m page && echo \"{\\\"artefact_type\\\":\\\"CodeCommit\\\","
-                "\\\"artefact_payload\\\":\\\"$(git rev-parse HEAD)\\\","
-                "\\\"summary\\\":\\\"s\\\"}\"");
+    auto terms = role_of(
+        folder,
+        "test -e here && echo hello > page && git add page && git -c user.name=a -c user.email=a@b "
+        "commit -q -m page && echo \"{\\\"artefact_type\\\":\\\"CodeCommit\\\","
+        "\\\"artefact_payload\\\":\\\"$(git rev-parse HEAD)\\\","
+        "\\\"summary\\\":\\\"s\\\"}\"");
+    terms.workspace /= "sub";  // of a larger repository
     terms.role.workspace = crew::WorkspaceMode::worktree;
     auto body = [](Board& on, Agent&, TempFolder& where) -> awaitable<void> {
-      CHECK(!std::filesystem::exists(where.path() / ".warren/worktrees/old-Coder-999999999"));
+      auto trees = where.path() / "sub/.warren/worktrees";
+      CHECK(!std::filesystem::exists(trees / "old-Coder-999999999"));
       auto claim = co_await goal(on);
       co_await grant(on, claim);
       auto result = co_await result_of(on, claim);
       CHECK(result.type == "CodeCommit");
-      CHECK(!std::filesystem::exists(where.path() / "page"));
-      CHECK(std::filesystem::is_empty(where.path() / ".warren/worktrees"));
+      CHECK(!std::filesystem::exists(where.path() / "sub/page"));
+      CHECK(std::filesystem::is_empty(trees));
       auto look = agent::git_command(
           where.path(), {"for-each-ref", "--format=%(objectname) %(refname)", "refs/warren"});
       auto refs = value_of(co_await agent::run_tool(look));
@@ -548,4 +560,79 @@ TEST_CASE("a worktree per claim: its commits stay, the tree goes, and the worksp
     };
     co_await with_agent(board, terms, body, folder);
   });
+}
+
+TEST_CASE("a result waits for Redis to come back") {
+  RedisServer server({.appendonly = true});
+  TempFolder folder;
+  auto body = [](Board& board, RedisServer& redis, TempFolder& where) -> awaitable<void> {
+    auto terms =
+        role_of(where, counted("while ! test -e go; do sleep 0.02; done; touch over; " + code));
+    auto inner = [](Board& on, Agent& self, RedisServer& away,
+                    TempFolder& here) -> awaitable<void> {
+      auto claim = co_await goal(on);
+      co_await grant(on, claim);
+      co_await eventually(10s, "the tool runs", [&] { return runs(here) == 1; });
+      away.stop();
+      std::ofstream(here.path() / "go") << "go";
+      co_await eventually(10s, "the tool is over",
+                          [&] { return std::filesystem::exists(here.path() / "over"); });
+      away.restart();
+      auto result = co_await result_of(on, claim);
+      CHECK(result.type == "Code");
+      co_await eventually(10s, "it knows", [&] { return self.stats().results == 1; });
+      CHECK(runs(here) == 1);
+    };
+    co_await with_agent(board, terms, inner, redis, where);
+  };
+  with_board(settings_for(server), body, server, folder);
+}
+
+TEST_CASE(
+    "an image is run by docker, without secrets on its command line, and removed at the end") {
+  // What docker is asked for, and then the command itself, here.
+  TempFolder programs;
+  auto docker = programs.path() / "docker";
+  std::ofstream(docker) << "#!/bin/sh\n"
+                           "echo \"$@\" >> \"$(dirname \"$0\")/asked\"\n"
+                           "test $1 = run || exit 0\n"
+                           "while test $1 != painter:1; do shift; done\n"
+                           "shift; exec \"$@\"\n";
+  std::filesystem::permissions(docker, std::filesystem::perms::owner_all);
+  std::string path = std::getenv("PATH");
+  setenv("PATH", (programs.path().string() + ":" + path).c_str(), 1);
+  on_board([](Board& board, RedisServer&, TempFolder& folder) -> awaitable<void> {
+    auto terms = role_of(folder, "test ${#KEY} = 7 && " + code);
+    terms.role.image = "painter:1";
+    terms.role.environment = {{"KEY", "hunter2"}};
+    auto body = [](Board& on, Agent&, const StructuralType& expected) -> awaitable<void> {
+      auto claim = co_await goal(on);
+      co_await grant(on, claim);
+      auto result = co_await result_of(on, claim);
+      CHECK(result.structural_type == expected);
+    };
+    StructuralType expected = StructuralType::standard;
+    co_await with_agent(board, terms, body, expected);
+    terms.role.command = {"sleep", "60"};
+    terms.role.timeout = 200ms;
+    expected = StructuralType::failure;
+    co_await with_agent(board, terms, body, expected);
+  });
+  setenv("PATH", path.c_str(), 1);
+  auto asked = contents(programs.path() / "asked");
+  CAPTURE(asked);
+  CHECK(!asked.contains("hunter2"));
+  CHECK(asked.starts_with("run --rm -i --name warren-Coder-"));
+  CHECK(asked.contains(",target=/workspace,readonly --workdir /workspace --env KEY painter:1 sh"));
+  CHECK(asked.contains("\nrm --force warren-Coder-"));
+  CHECK(std::ranges::count(asked, '\n') == 3);
+}
+
+TEST_CASE("without docker and podman a role with an image fails, and says what it needs") {
+  std::string path = std::getenv("PATH");
+  setenv("PATH", "/nowhere", 1);
+  auto program = agent::container_program();
+  setenv("PATH", path.c_str(), 1);
+  auto error = error_of(std::move(program));
+  CHECK(error.what == "a role with an image needs docker or podman, and neither is in PATH");
 }

@@ -3,12 +3,11 @@
 #include <algorithm>
 
 #include "agent/git.h"
-#include "agent/insist.h"
+#include "base/log.h"
 
 namespace warren {
 
 using namespace board;
-using agent::insist;
 
 namespace {
 
@@ -49,7 +48,6 @@ Async<> Agent::run() {
   }
   bool throws = co_await asio::this_coro::throw_if_cancelled();
   co_await asio::this_coro::throw_if_cancelled(false);
-  tasks_ = nullptr;
   is_ready_ = false;
   co_await feed.close();
   co_await asio::this_coro::throw_if_cancelled(throws);
@@ -59,6 +57,11 @@ Async<> Agent::run() {
 }
 
 Async<> Agent::work(TaskGroup& tasks, BoardFeed& feed) {
+  // However this ends, nothing new is begun afterwards.
+  struct Begun {
+    TaskGroup*& tasks;
+    ~Begun() { tasks = nullptr; }
+  } begun{tasks_};
   tasks_ = &tasks;
   if (role_.workspace == crew::WorkspaceMode::worktree) {
     auto pruned = co_await agent::prune_worktrees(terms_.workspace);
@@ -155,13 +158,14 @@ void Agent::want_work(const std::string& claim_id) {
 
 void Agent::pump() {
   auto most_bids = role_.bid_script.empty() ? bids_at_once : scripts_at_once;
-  while (!bids_wanted_.empty() && bids_running_ < most_bids) {
+  while (tasks_ && !bids_wanted_.empty() && bids_running_ < most_bids) {
     auto bidding = std::move(bids_wanted_.front());
     bids_wanted_.pop_front();
     ++bids_running_;
     tasks_->start("agent.bid", bid(std::move(bidding)));
   }
-  while (!queue_.empty() && running_.size() < static_cast<std::size_t>(role_.max_concurrent)) {
+  auto most_tools = static_cast<std::size_t>(role_.max_concurrent);
+  while (tasks_ && !queue_.empty() && running_.size() < most_tools) {
     auto claim_id = std::move(queue_.front());
     queue_.pop_front();
     running_.insert(claim_id);

@@ -18,14 +18,21 @@ namespace fs = std::filesystem;
 
 constexpr auto trees = ".warren/worktrees";
 
-// Runs it and turns a bad end into an error.
-Async<> run_git(ToolTerms terms) {
+// What it writes, without the end of the line; a bad end is an error.
+Async<std::string> ask_git(ToolTerms terms) {
   auto end = co_await run_tool(terms);
   if (!end) co_return std::unexpected(end.error());
   auto wrong = complaint(*end, terms.timeout);
-  if (wrong.empty()) co_return ok;
   auto line = end->err.substr(0, end->err.find('\n'));
-  co_return fail(Errc::refused, "git: {}", line.empty() ? wrong : line);
+  if (!wrong.empty()) co_return fail(Errc::refused, "git: {}", line.empty() ? wrong : line);
+  if (end->out.ends_with('\n')) end->out.pop_back();
+  co_return std::move(end->out);
+}
+
+Async<> run_git(ToolTerms terms) {
+  auto answer = co_await ask_git(std::move(terms));
+  if (!answer) co_return std::unexpected(answer.error());
+  co_return ok;
 }
 
 bool is_hash(std::string_view text) {
@@ -82,19 +89,21 @@ Async<> check_commit(fs::path folder, std::string payload) {
   co_return found;
 }
 
-Async<fs::path> add_worktree(fs::path workspace, std::string name) {
+Async<Worktree> add_worktree(fs::path workspace, std::string name) {
   auto folder = workspace / trees;
   std::error_code error;
   fs::create_directories(folder, error);
   if (error) co_return fail(Errc::denied, "{}: {}", folder.string(), error.message());
   // What we put there is nobody's change.
   std::ofstream(workspace / ".warren/.gitignore") << "*\n";
-  auto tree = folder / name;
-  auto terms =
-      git_command(workspace, {"worktree", "add", "--force", "--detach", tree.string(), "HEAD"});
+  auto terms = git_command(workspace, {"rev-parse", "--show-prefix"});
+  auto within = co_await ask_git(std::move(terms));
+  if (!within) co_return std::unexpected(within.error());
+  auto root = folder / name;
+  terms = git_command(workspace, {"worktree", "add", "--force", "--detach", root.string(), "HEAD"});
   auto added = co_await run_git(std::move(terms));
   if (!added) co_return std::unexpected(added.error());
-  co_return tree;
+  co_return Worktree{root, root / *within};
 }
 
 Async<> remove_worktree(fs::path workspace, fs::path tree) {

@@ -12,7 +12,11 @@ ToolTerms git_command(const std::filesystem::path& folder, std::vector<std::stri
 Async<> check_commit(std::filesystem::path folder, std::string payload);
 
 // A working tree of one claim, beside the workspace's own: .warren/worktrees/<name>.
-Async<std::filesystem::path> add_worktree(std::filesystem::path workspace, std::string name);
+struct Worktree {
+  std::filesystem::path root;
+  std::filesystem::path folder;  // in it, the one that the workspace is in its repository
+};
+Async<Worktree> add_worktree(std::filesystem::path workspace, std::string name);
 // What was not committed in it is gone; commits stay in the repository.
 Async<> remove_worktree(std::filesystem::path workspace, std::filesystem::path tree);
 // Keeps a commit from being collected as garbage: refs/warren/<name>.

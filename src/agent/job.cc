@@ -110,15 +110,16 @@ Async<Artefact> work_in_tree(const Job& job) {
   auto tree = co_await add_worktree(job.workspace, name);
   if (!tree && tree.error().code == Errc::cancelled) co_return std::unexpected(tree.error());
   if (!tree) co_return failure_of(job.role, job.claim, tree.error().what);
-  auto result = co_await work_in(job, *tree);
+  auto result = co_await work_in(job, tree->folder);
   co_await forgive_cancellation();
   if (result && result->type == "CodeCommit") {
     auto ref = fmt::format("{}/{}", job.claim.id, job.role.name);
     auto kept = co_await keep_commit(job.workspace, ref, result->payload);
     if (!kept) log::warn("agent.commit_not_kept", "ref", ref, "why", kept.error().what);
   }
-  auto removed = co_await remove_worktree(job.workspace, *tree);
-  if (!removed) log::warn("agent.tree_left", "tree", tree->string(), "why", removed.error().what);
+  auto removed = co_await remove_worktree(job.workspace, tree->root);
+  if (!removed)
+    log::warn("agent.tree_left", "tree", tree->root.string(), "why", removed.error().what);
   co_return result;
 }
 

@@ -72,7 +72,7 @@ awaitable<void> Run::watch() {
 }
 
 awaitable<void> Run::collect(Descriptor& from, std::string& into) {
-  std::array<char, 64 * 1024> bytes;
+  std::array<char, 64u << 10> bytes;
   boost::system::error_code error;
   for (;;) {
     auto got = co_await from.async_read_some(asio::buffer(bytes),

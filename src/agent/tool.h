@@ -24,8 +24,8 @@ struct ToolTerms {
   std::filesystem::path folder = ".";
   std::map<std::string, std::string> environment = {};  // all of it
   Clock::duration timeout = 5min;
-  Clock::duration grace = 2s;                  // between SIGTERM and SIGKILL
-  std::size_t most_output = 10 * 1024 * 1024;  // of each stream
+  Clock::duration grace = 2s;           // between SIGTERM and SIGKILL
+  std::size_t most_output = 10u << 20;  // of each stream
 };
 
 struct ToolEnd {

@@ -69,6 +69,8 @@ void add_cancel(CLI::App& root, Action& chosen);
 void add_retry(CLI::App& root, Action& chosen);
 void add_pause(CLI::App& root, Action& chosen);
 void add_resume(CLI::App& root, Action& chosen);
+void add_init(CLI::App& root, Action& chosen);
+void add_agent(CLI::App& root, Action& chosen);
 void add_redis_ping(CLI::App& redis, Action& chosen);
 void add_redis_info(CLI::App& redis, Action& chosen);
 void add_config(CLI::App& root, Action& chosen);

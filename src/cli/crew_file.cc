@@ -7,7 +7,7 @@ namespace warren::cli {
 std::string crew_file_name(const CLI::App& app) {
   const auto* root = &app;
   while (root->get_parent()) root = root->get_parent();
-  auto name = root->get_name();
+  const auto& name = root->get_name();
   return (name == "holt" || name == "sett" ? name : "warren") + ".yml";
 }
 

@@ -113,7 +113,9 @@ void add_everything(CLI::App& root, const std::string& program, Action& chosen) 
   add_retry(root, chosen);
   add_pause(root, chosen);
   add_resume(root, chosen);
+  add_init(root, chosen);
   add_lint(root, chosen);
+  add_agent(root, chosen);
   auto* redis = root.add_subcommand("redis", "Look at Redis")->group("Look at Redis");
   redis->require_subcommand(1);
   add_redis_ping(*redis, chosen);

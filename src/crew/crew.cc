@@ -111,6 +111,10 @@ class CrewReader {
     if (!role.bidding_strategy && role.bid_script.empty() && !at.value().find("bid_script"))
       at.error("needs a bidding_strategy or a bid_script");
     if (worker && role.is_controller) employ(role, *worker);
+    if (role.image.starts_with('-')) at.error_in("image", "must not begin with -");
+    // A worktree refers to its repository by a path that a container does not have.
+    if (!role.image.empty() && role.workspace == WorkspaceMode::worktree)
+      at.error_in("workspace.mode", "worktree is for commands without an image");
     crew_.roles.push_back(std::move(role));
   }
 

@@ -69,8 +69,8 @@ orchestrator:
   missing_bids: wait
   limits: {depth: 10, artefacts: 200, time: 1h}
 agents:
+  Painter: {image: "painter:1", command: [paint], bidding_strategy: review}
   Writer:
-    image: writer:1
     command: [write, --fast]
     bid_script: [./bid.sh]
     bids_on:
@@ -94,15 +94,15 @@ agents:
   CHECK(crew.orchestrator.limits.depth == 10);
   CHECK(crew.orchestrator.limits.artefacts == 200);
   CHECK(crew.orchestrator.limits.time == 1h);
-  REQUIRE(crew.roles.size() == 2);
+  REQUIRE(crew.roles.size() == 3);
   const auto& boss = crew.roles[0];
   CHECK(boss.is_controller);
   CHECK(boss.command == Words{"work"});
   CHECK(boss.image == "w");
   CHECK(boss.workspace == WorkspaceMode::read_write);
   CHECK(boss.max_concurrent == 1);
-  const auto& writer = crew.roles[1];
-  CHECK(writer.image == "writer:1");
+  CHECK(crew.roles[1].image == "painter:1");
+  const auto& writer = crew.roles[2];
   CHECK(writer.command == Words{"write", "--fast"});
   CHECK(!writer.bidding_strategy);
   CHECK(writer.bid_script == Words{"./bid.sh"});
@@ -155,6 +155,9 @@ TEST_CASE("a mistake is told with its line, its place and what would be right") 
       {with("max_concurrent: 0"), {at + "max_concurrent: must be a whole number from 1 to 1000"}},
       {with("image: [a]"), {at + "image: must be text"}},
       {with("image: ''"), {at + "image: must be text"}},
+      {with("image: --privileged"), {"holt.yml:3: agents.Coder.image: must not begin with -"}},
+      {with("image: a\n    workspace: {mode: worktree}"),
+       {"holt.yml:3: agents.Coder.workspace.mode: worktree is for commands without an image"}},
       {with("bid_script: ./bid.sh"), {at + "bid_script: " + list}},
       {with("bid_script: []"), {at + "bid_script: " + list}},
       {with("bid_script: [[a]]"), {at + "bid_script: " + list}},

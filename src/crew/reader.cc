@@ -89,16 +89,15 @@ std::string Reader::message(int line, std::string_view path, std::string_view wh
   return fmt::format("{}:{}: {}{}{}", file_, line, path, path.empty() ? "" : ": ", what);
 }
 
-std::vector<std::string> Reader::sorted(std::vector<Remark> remarks) {
+std::vector<std::string> Reader::listed(const Remarks& remarks) {
   constexpr std::size_t most = 100;
-  std::ranges::stable_sort(remarks, {}, &Remark::line);
   std::vector<std::string> texts;
-  for (auto& remark : remarks) {
+  for (const auto& [line, text] : remarks) {
     if (texts.size() == most) {
       texts.push_back(fmt::format("and {} more", remarks.size() - most));
       break;
     }
-    texts.push_back(std::move(remark.text));
+    texts.push_back(text);
   }
   return texts;
 }

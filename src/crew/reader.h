@@ -59,25 +59,22 @@ class Reader {
   bool map(const Place& place, const std::vector<Field>& fields);
 
   void error(int line, std::string_view path, std::string_view what) {
-    errors_.push_back({line, message(line, path, what)});
+    errors_.emplace(line, message(line, path, what));
   }
   void warn(int line, std::string_view path, std::string_view what) {
-    warnings_.push_back({line, message(line, path, what)});
+    warnings_.emplace(line, message(line, path, what));
   }
   // In the order of the file.
-  std::vector<std::string> errors() const { return sorted(errors_); }
-  std::vector<std::string> warnings() const { return sorted(warnings_); }
+  std::vector<std::string> errors() const { return listed(errors_); }
+  std::vector<std::string> warnings() const { return listed(warnings_); }
 
  private:
-  struct Remark {
-    int line;
-    std::string text;
-  };
+  using Remarks = std::multimap<int, std::string>;  // by line
   std::string message(int line, std::string_view path, std::string_view what) const;
-  static std::vector<std::string> sorted(std::vector<Remark> remarks);
+  static std::vector<std::string> listed(const Remarks& remarks);
 
   std::string file_;
-  std::vector<Remark> errors_, warnings_;
+  Remarks errors_, warnings_;
 };
 
 }  // namespace warren::crew
