@@ -57,6 +57,8 @@ Result<Config> load_config(const Context& context);
 void add_up(CLI::App& root, Action& chosen);
 void add_down(CLI::App& root, Action& chosen);
 void add_list(CLI::App& root, Action& chosen);
+void add_status(CLI::App& root, Action& chosen);
+void add_logs(CLI::App& root, Action& chosen);
 void add_orchestrate(CLI::App& root, Action& chosen);
 void add_forage(CLI::App& root, Action& chosen);
 void add_watch(CLI::App& root, Action& chosen);
