@@ -57,6 +57,9 @@ Result<Config> load_config(const Context& context);
 void add_up(CLI::App& root, Action& chosen);
 void add_down(CLI::App& root, Action& chosen);
 void add_list(CLI::App& root, Action& chosen);
+void add_status(CLI::App& root, Action& chosen);
+void add_logs(CLI::App& root, Action& chosen);
+void add_destroy(CLI::App& root, Action& chosen);
 void add_orchestrate(CLI::App& root, Action& chosen);
 void add_forage(CLI::App& root, Action& chosen);
 void add_watch(CLI::App& root, Action& chosen);
@@ -73,6 +76,7 @@ void add_init(CLI::App& root, Action& chosen);
 void add_agent(CLI::App& root, Action& chosen);
 void add_redis_ping(CLI::App& redis, Action& chosen);
 void add_redis_info(CLI::App& redis, Action& chosen);
+void add_redis_private(CLI::App& redis, Action& chosen);  // status, start, stop
 void add_config(CLI::App& root, Action& chosen);
 void add_doctor(CLI::App& root, Action& chosen);
 void add_torture(CLI::App& root, Action& chosen);

@@ -3,7 +3,7 @@
 
 #include <boost/json.hpp>
 
-#include "cli/instances.h"
+#include "cli/overview.h"
 
 namespace warren::cli {
 
@@ -11,14 +11,9 @@ namespace {
 
 namespace json = boost::json;
 
-void print_json(const std::vector<ListedInstance>& instances) {
+void print_json(const std::vector<Overview>& instances) {
   json::array list;
-  for (const auto& [instance, state, entry] : instances) {
-    auto object = json::parse(to_json(entry)).as_object();
-    object["name"] = instance;
-    object["state"] = std::string(name(state));
-    list.push_back(std::move(object));
-  }
+  for (const auto& instance : instances) list.push_back(to_object(instance));
   fmt::print("{}\n", json::serialize(list));
 }
 
@@ -29,22 +24,36 @@ std::string shown(InstanceState state, const Paint& paint) {
                                          : paint.yellow(text);
 }
 
-void print_table(const std::vector<ListedInstance>& instances, const std::string& title,
+std::string counted(const std::optional<std::size_t>& count, std::string_view what) {
+  auto number = count ? std::to_string(*count) : std::string("-");
+  return fmt::format("{} {}{}", number, what, number == "1" ? "" : "s");
+}
+
+// Widths as the widest needs it, so that columns stay columns.
+void print_table(const std::vector<Overview>& instances, const std::string& title,
                  const Paint& paint) {
   if (instances.empty()) return fmt::print("No active {} instances\n", title);
   fmt::print("Active {} instances:\n", title);
-  std::size_t width = 12;
-  for (const auto& instance : instances) width = std::max(width, instance.name.size());
+  std::size_t width = 12, artefacts = 0, agents = 0, health = 0;
+  for (const auto& each : instances) {
+    width = std::max(width, each.instance.name.size());
+    artefacts = std::max(artefacts, counted(each.artefacts, "artefact").size());
+    agents = std::max(agents, counted(each.agents, "agent").size());
+    health = std::max(health, each.health.size());
+  }
   auto now = WallClock::now();
-  for (const auto& [instance, state, entry] : instances) {
+  for (const auto& each : instances) {
+    const auto& [instance, state, entry] = each.instance;
     auto age = std::chrono::duration_cast<std::chrono::seconds>(now - entry.started_at);
     auto started = fmt::format("(started {} ago)", age_text(age));
-    fmt::print("  {:<{}} {:<18} {} {}\n", printable(instance), width, started, shown(state, paint),
-               printable(entry.workspace_path));
+    fmt::print("  {:<{}} {:<18} {} {:<{}}  {:<{}}  {}{}  {}\n", printable(instance), width, started,
+               shown(state, paint), counted(each.artefacts, "artefact"), artefacts,
+               counted(each.agents, "agent"), agents, shown_health(each.health, paint),
+               std::string(health - each.health.size(), ' '), printable(entry.workspace_path));
   }
 }
 
-void show(const std::vector<ListedInstance>& instances, const std::string& prefix, bool in_json,
+void show(const std::vector<Overview>& instances, const std::string& prefix, bool in_json,
           const Paint& paint) {
   if (in_json)
     print_json(instances);
@@ -56,7 +65,9 @@ Async<Exit> list(redis::Client& client, std::string prefix, bool in_json, Paint 
   Registry registry(client, prefix);
   auto instances = co_await registry.list();
   if (!instances) co_return std::unexpected(instances.error());
-  show(*instances, prefix, in_json, paint);
+  auto overview = co_await overview_of(client, prefix, *std::move(instances));
+  if (!overview) co_return std::unexpected(overview.error());
+  show(*overview, prefix, in_json, paint);
   co_return Exit::ok;
 }
 
@@ -67,7 +78,7 @@ void add_list(CLI::App& root, Action& chosen) {
   app->footer(
       "A stale instance is one whose orchestrator died: it blocks nobody, and its entry is "
       "removed\n"
-      "by the next `warren up`.\n\n"
+      "by the next `warren up`. Health is what a page answers to /readyz, within a second.\n\n"
       "Example\n"
       "  warren list --json");
   auto* prefix = add_prefix(*app);

@@ -102,6 +102,9 @@ void add_everything(CLI::App& root, const std::string& program, Action& chosen) 
   add_up(root, chosen);
   add_down(root, chosen);
   add_list(root, chosen);
+  add_status(root, chosen);
+  add_logs(root, chosen);
+  add_destroy(root, chosen);
   add_orchestrate(root, chosen);
   add_forage(root, chosen);
   add_watch(root, chosen);
@@ -120,6 +123,7 @@ void add_everything(CLI::App& root, const std::string& program, Action& chosen) 
   redis->require_subcommand(1);
   add_redis_ping(*redis, chosen);
   add_redis_info(*redis, chosen);
+  add_redis_private(*redis, chosen);
   add_config(root, chosen);
   add_doctor(root, chosen);
   add_torture(root, chosen);

@@ -10,6 +10,7 @@
 
 #include "base/uuid.h"
 #include "cli/crew_file.h"
+#include "cli/daemon_log.h"
 #include "cli/instances.h"
 
 extern char** environ;
@@ -142,9 +143,8 @@ Result<Exit> up(InstanceRedis redis, const UpOptions& options, const std::string
   if (line.starts_with("ok ")) {
     auto space = line.find(' ', 3);
     auto name = line.substr(3, space - 3);
-    auto log = daemon->log.parent_path() / fmt::format("{}-{}.log", options.prefix, name);
-    std::error_code ignored;
-    std::filesystem::rename(daemon->log, log, ignored);
+    auto log = daemon_log(daemon->log.parent_path(), options.prefix, name);
+    place_daemon_log(daemon->log, log);
     fmt::print("Started instance: {}\n", name);
     fmt::print("  page  {}\n  log   {}\n", line.substr(space + 1), log.string());
     return Exit::ok;
