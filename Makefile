@@ -3,7 +3,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help up down build test bench lint fmt clean setup
+.PHONY: help up demo down build test bench lint fmt clean setup
 BIN := build/release/bin
 
 help: ## this list
@@ -11,6 +11,9 @@ help: ## this list
 
 up: build ## install what is missing, build, and start an instance in examples/hello
 	@scripts/up
+
+demo: build ## the same, and three agents take a goal to a page
+	@scripts/up demo
 
 down: ## stop that instance
 	@scripts/up down

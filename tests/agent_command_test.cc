@@ -256,7 +256,7 @@ TEST_CASE("the writers take a goal through a rejection to a Terminal artefact") 
       CHECK(page.structural_type == StructuralType::terminal);
       CHECK(page.payload == better.payload);
     };
-    fs::path folder = fs::path(WARREN_EXAMPLES) / "writers";
+    fs::path folder = fs::path(WARREN_EXAMPLES) / "hello";
     auto crew = crew_in(folder / "holt.yml");
     co_await with_crew(board, std::move(crew), folder, body);
   });

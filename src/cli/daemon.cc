@@ -68,6 +68,8 @@ Async<> Daemon::work(LeaseSession& session, bool with_agents) {
   auto lease = co_await session.acquire(std::move(terms), Clock::now() + 1min);
   if (!lease) co_return std::unexpected(lease.error());
   published_.push_back(session.publish(metrics_));
+  auto told = co_await tell_agents();
+  if (!told) co_return std::unexpected(told.error());
   auto worked = co_await work_under(*lease, with_agents);
   co_return worked;
 }
@@ -83,6 +85,18 @@ Async<> Daemon::work_under(Lease& lease, bool with_agents) {
       agents_.emplace_back(board_, AgentTerms{role, instance_.entry().workspace_path});
   auto worked = co_await with_group(run_with_agents, *orchestrator_, agents_);
   co_return worked;
+}
+
+// Who works here, for whoever lists instances, and what of.
+Async<> Daemon::tell_agents() {
+  auto key = board_.keys().agent_images();
+  std::vector<redis::Command> commands;
+  commands.emplace_back("DEL", key);
+  for (const auto& role : crew_->roles)
+    commands.emplace_back("HSET", key, role.name, role.image.empty() ? "process" : role.image);
+  auto told = co_await board_.client().transaction(std::move(commands));
+  if (!told) co_return std::unexpected(told.error());
+  co_return ok;
 }
 
 bool Daemon::is_ready() const {

@@ -28,6 +28,7 @@ class Daemon {
   HttpAnswer answer(const HttpRequest& request) const;
 
  private:
+  Async<> tell_agents();
   Async<> work_under(Lease& lease, bool with_agents);
   std::string page() const;
 
