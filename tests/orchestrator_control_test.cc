@@ -37,7 +37,7 @@ awaitable<Artefact> new_goal(Board& board, std::string payload = "") {
   co_return value_of(co_await board.create_artefact(artefact_of("GoalDefined", payload)));
 }
 
-bool is_ready(Running& running) { return running.orchestrator.is_ready(); }
+bool is_ready(Running& running) { return running.orchestrator().is_ready(); }
 
 }  // namespace
 
@@ -202,7 +202,7 @@ TEST_CASE("while it is paused nothing is granted, whoever is the orchestrator") 
         auto second = co_await new_goal(board);
         co_await eventually_claimed(board, second.id, ClaimStatus::pending_review);
         CHECK(crew.told["claim_granted"] == 0);
-        CHECK(running->orchestrator.stats().is_paused);
+        CHECK(running->orchestrator().stats().is_paused);
         value_of(co_await resume(board));
         co_await eventually_claimed(board, goal.id, ClaimStatus::pending_exclusive);
         co_await eventually_claimed(board, second.id, ClaimStatus::pending_exclusive);
@@ -447,7 +447,7 @@ TEST_CASE("events that cannot be read, and bids of strangers, disturb nobody") {
         claim = co_await eventually_claimed(board, goal.id, ClaimStatus::pending_exclusive);
         CHECK(claim.granted_exclusive_agent == "coder");
         CHECK(claim.phase_state->all_bids.size() == 1);
-        auto malformed = running.orchestrator.stats().malformed;
+        auto malformed = running.orchestrator().stats().malformed;
         CHECK(malformed > 10);
         co_await running.kill();
       });

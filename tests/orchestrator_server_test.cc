@@ -8,7 +8,7 @@ using namespace warren::board;
 namespace {
 
 bool is_over(Running& running) { return running.is_over(); }
-bool is_ready(Running& running) { return running.orchestrator.is_ready(); }
+bool is_ready(Running& running) { return running.orchestrator().is_ready(); }
 
 awaitable<std::map<ClaimStatus, std::size_t>> claims_by_status(Board& board) {
   std::map<ClaimStatus, std::size_t> counts;
@@ -45,7 +45,7 @@ TEST_CASE("a goal goes through writing, a rejection, rework and publishing to it
         CHECK(agents.told["review_approved"] == 1);
         CHECK(agents.told["feedback_claim_created"] == 1);
         CHECK(agents.told["claim_granted"] == 4);
-        auto stats = running.orchestrator.stats();
+        auto stats = running.orchestrator().stats();
         CHECK(stats.claims_created == 3);
         CHECK(stats.feedback_claims == 1);
         CHECK(stats.open_claims == 0);
@@ -82,7 +82,7 @@ TEST_CASE("after its connections broke, an orchestrator has missed nothing") {
         std::size_t all = 20;
         co_await eventually(30s, "all are published", has_artefacts, board, type, all);
         co_await eventually(30s, "all claims are over", has_ended, board);
-        CHECK(running.orchestrator.stats().gaps > 0);
+        CHECK(running.orchestrator().stats().gaps > 0);
         auto claims = co_await claims_by_status(board);
         CHECK(claims == std::map<ClaimStatus, std::size_t>{{ClaimStatus::complete, 60},
                                                            {ClaimStatus::terminated, 20}});
@@ -104,9 +104,9 @@ TEST_CASE("of two orchestrators the one with the older token stops, and nothing 
         co_await eventually(20s, "all are published", has_artefacts, board, type, all);
         co_await eventually(20s, "all claims are over", has_ended, board);
         co_await eventually(20s, "the old one is over", is_over, old);
-        REQUIRE(old.ended);
-        CHECK(old.ended->code == Errc::lease_lost);
-        CHECK(!old.orchestrator.is_ready());
+        REQUIRE(old.ended());
+        CHECK(old.ended()->code == Errc::lease_lost);
+        CHECK(!old.orchestrator().is_ready());
         CHECK(!next.is_over());
         auto all_told = [&agents] { return agents.ended.size() == 44; };
         co_await eventually(20s, "that was told", all_told);
@@ -181,8 +181,8 @@ TEST_CASE("a thousand goals through three bids each") {
     auto all_told = [&crew] { return crew.ended.size() == 1000; };
     co_await eventually(20s, "that was told", all_told);
     CHECK(crew.granted.size() == 1000);
-    CHECK(running.orchestrator.stats().claims_completed == 1000);
-    CHECK(running.orchestrator.stats().errors == 0);
+    CHECK(running.orchestrator().stats().claims_completed == 1000);
+    CHECK(running.orchestrator().stats().errors == 0);
     co_await running.kill();
   });
 }

@@ -1,5 +1,6 @@
 #pragma once
 // An orchestrator for a part of a test, and agents that the test plays.
+#include <boost/asio/bind_cancellation_slot.hpp>
 #include <functional>
 #include <map>
 #include <set>
@@ -12,7 +13,7 @@ namespace warren {
 
 inline std::string fence_key(const Board& board) { return board.keys().orchestrator() + ":fence"; }
 
-// One that runs until it is stopped, as a process does until it is killed.
+// One that runs until it is killed, also by a test that fails.
 class Running {
  public:
   using Fencing = Orchestrator::Fencing;
@@ -20,26 +21,42 @@ class Running {
       : Running(board, std::move(terms),
                 [key = fence_key(board), token] { return board::Fence{key, {0, token}}; }) {}
   Running(Board& board, OrchestratorTerms terms, Fencing fencing)
-      : orchestrator(board, std::move(fencing), std::move(terms)),
-        tasks_(board.client().executor()) {
-    tasks_.start("orchestrator", run_until_end());
+      : state_(std::make_shared<State>(board, std::move(fencing), std::move(terms))) {
+    auto on_end = [state = state_](std::exception_ptr) { state->is_over = true; };
+    asio::co_spawn(board.client().executor(), run_until_end(state_),
+                   asio::bind_cancellation_slot(state_->cancel.slot(), on_end));
+  }
+  ~Running() { kill_soon(); }
+  Running(const Running&) = delete;
+  Running& operator=(const Running&) = delete;
+
+  void kill_soon() {
+    if (!state_->is_over) state_->cancel.emit(asio::cancellation_type::terminal);
   }
   awaitable<void> kill() {
-    tasks_.stop();
-    co_await tasks_.join();
+    kill_soon();
+    co_await eventually(20s, "it is killed", is_over_now, *this);
   }
-  void kill_soon() { tasks_.stop(); }
-  bool is_over() const { return tasks_.running() == 0; }
-
-  Orchestrator orchestrator;
-  std::optional<Error> ended;  // by itself
+  bool is_over() const { return state_->is_over; }
+  const std::optional<Error>& ended() const { return state_->ended; }  // by itself
+  Orchestrator& orchestrator() { return state_->orchestrator; }
 
  private:
-  awaitable<void> run_until_end() {
-    auto result = co_await orchestrator.run();
-    if (!result) ended = result.error();
+  // Shared with the task, which ends a little later than a test that fails.
+  struct State {
+    State(Board& board, Fencing fencing, OrchestratorTerms terms)
+        : orchestrator(board, std::move(fencing), std::move(terms)) {}
+    Orchestrator orchestrator;
+    asio::cancellation_signal cancel;
+    bool is_over = false;
+    std::optional<Error> ended;
+  };
+  static bool is_over_now(Running& running) { return running.is_over(); }
+  static awaitable<void> run_until_end(std::shared_ptr<State> state) {
+    auto result = co_await state->orchestrator.run();
+    if (!result) state->ended = result.error();
   }
-  TaskGroup tasks_;
+  std::shared_ptr<State> state_;
 };
 
 // Agents of several roles, which work on each grant once. What they do is up to the test.

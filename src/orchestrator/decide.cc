@@ -12,18 +12,7 @@ using namespace board;
 
 namespace {
 
-// More than is ever told of a payload.
-constexpr std::size_t kept_feedback = 512;
 constexpr std::string_view self = "orchestrator";
-
-// An empty object or list. What cannot be read does not approve.
-bool is_approval(std::string_view payload) {
-  if (payload.size() > kept_feedback) return false;
-  auto value = parts::parse(payload);
-  if (!value) return false;
-  if (value->is_object()) return value->get_object().empty();
-  return value->is_array() && value->get_array().empty();
-}
 
 ClaimStatus status_of(Phase phase) {
   return phase == Phase::review     ? ClaimStatus::pending_review
@@ -35,12 +24,6 @@ BidType bid_of(Phase phase) {
   return phase == Phase::review     ? BidType::review
          : phase == Phase::parallel ? BidType::claim
                                     : BidType::exclusive;
-}
-
-std::string joined(const Words& words) {
-  std::string text;
-  for (const auto& word : words) text += (text.empty() ? "" : ", ") + word;
-  return text;
 }
 
 class Decider {
@@ -300,7 +283,7 @@ class Decider {
   void reject(const Words& reviews) {
     const auto& target = facts_.target;
     auto iteration = target.version - 1;
-    auto rejected = fmt::format("rejected by the reviews {}", joined(reviews));
+    auto rejected = fmt::format("rejected by the reviews {}", fmt::join(reviews, ", "));
     if (terms_.max_review_iterations > 0 && iteration >= terms_.max_review_iterations)
       return terminate_with_failure("MaxIterationsExceeded",
                                     fmt::format("max review iterations ({}) reached; {}",
@@ -354,56 +337,12 @@ class Decider {
 
 }  // namespace
 
-Part part_of(const Artefact& artefact) {
-  return {
-      artefact.id,      artefact.produced_by_role,     artefact.structural_type,
-      artefact.version, is_approval(artefact.payload), artefact.payload.substr(0, kept_feedback)};
-}
-
 WorkflowEvent claim_event(std::string name, const Claim& claim, std::string_view reason) {
   WorkflowEvent event{std::move(name), {}};
   event.data["artefact_id"] = claim.artefact_id;
   event.data["claim_id"] = claim.id;
   event.data["reason"] = parts::text_value(reason);
   return event;
-}
-
-std::optional<PhaseState> phase_of(const Claim& claim, const Bids& bids) {
-  if (claim.phase_state) {
-    auto phase = *claim.phase_state;
-    std::erase(phase.granted_agents, "");  // as the Go program leaves it in its queue
-    return phase;
-  }
-  switch (claim.status) {
-    case ClaimStatus::pending_review:
-      if (claim.granted_review_agents.empty()) return {};
-      return PhaseState{Phase::review, claim.granted_review_agents, {}, bids, {}};
-    case ClaimStatus::pending_parallel:
-      return PhaseState{Phase::parallel, claim.granted_parallel_agents, {}, bids, {}};
-    case ClaimStatus::pending_exclusive: {
-      PhaseState phase{Phase::exclusive, {}, {}, bids, {}};
-      if (!claim.granted_exclusive_agent.empty())
-        phase.granted_agents = {claim.granted_exclusive_agent};
-      return phase;
-    }
-    default:
-      return {};
-  }
-}
-
-Consensus consensus(const Bids& bids, const Part& target, const OrchestratorTerms& terms) {
-  Consensus found;
-  for (const auto& [role, role_terms] : terms.roles) {
-    auto bid = bids.find(role);
-    if (bid == bids.end()) {
-      found.missing.push_back(role);
-      continue;
-    }
-    bool feeds_itself =
-        role == target.role && !role_terms.works_on_own_output && bid->second != BidType::review;
-    found.bids[role] = feeds_itself ? BidType::ignore : bid->second;
-  }
-  return found;
 }
 
 Decision decide(const Facts& facts, const OrchestratorTerms& terms) {

@@ -13,12 +13,6 @@ using redis::Command;
 
 namespace {
 
-std::string list(const Words& words) {
-  std::string text;
-  for (const auto& word : words) text += (text.empty() ? "" : ", ") + word;
-  return text;
-}
-
 // The time of the claim's creation, and its place in its queue: two questions at once.
 Async<> look_up(Board board, Explanation& found) {
   const auto& claim = found.claim;
@@ -67,8 +61,9 @@ class Text {
 void explain_bids(const Explanation& e, bool has_terms, Text& text) {
   Words given;
   for (const auto& [role, bid] : e.bids) given.push_back(fmt::format("{} ({})", role, name(bid)));
-  text.line("bids: {}", given.empty() ? "none" : list(given));
-  if (!e.missing_bids.empty()) text.line("waits for the bids of: {}", list(e.missing_bids));
+  text.line("bids: {}", given.empty() ? "none" : fmt::format("{}", fmt::join(given, ", ")));
+  if (!e.missing_bids.empty())
+    text.line("waits for the bids of: {}", fmt::join(e.missing_bids, ", "));
   if (!has_terms) text.line("waits for the bids of those who are not among these");
   if (has_terms && e.missing_bids.empty() && !e.pause)
     text.line("all bids are there: an orchestrator that runs goes on with it");
@@ -89,7 +84,7 @@ void explain_open(const Explanation& e, bool has_terms, Text& text) {
     auto since =
         claim.phase_state ? claim.phase_state->start_time : UnixTime(claim.last_grant_time);
     text.line("granted{}, waits for: {}", since == UnixTime{} ? "" : " at " + iso8601(since),
-              list(e.awaited));
+              fmt::join(e.awaited, ", "));
   } else if (claim.status == ClaimStatus::pending_assignment || claim.phase_state) {
     text.line("waits for nobody: an orchestrator that runs goes on with it");
   } else {

@@ -25,22 +25,26 @@ constexpr auto retry_after = 1s;
 
 }  // namespace
 
+// A claim that is about to be made: no bid on it and no result can be missed, since it is known
+// before it is asked for.
+void Orchestrator::expect(const Claim& claim, const Part& target) {
+  auto& open = open_.add(claim);
+  open.facts.target = target;
+  open.facts.told_at = now();
+  open.is_known = open.is_looked_at = true;
+}
+
 awaitable<void> Orchestrator::claim(Part target) {
   Claim wanted;
   wanted.id = uuid4();
   wanted.artefact_id = target.id;
-  // It is there before it is asked for, so that no bid on it is missed.
-  if (auto& open = open_.add(wanted); true) {
-    open.facts.target = target;
-    open.facts.told_at = now();
-    open.is_known = open.is_looked_at = true;
-  }
+  expect(wanted, target);
   auto made = co_await board_.create_claim(wanted, writing());
   claiming_.erase(target.id);
   if (made && made->claim.id == wanted.id) {
     ++stats_.claims_created;
     open_.look_at(wanted.id);
-    open_.looked(wanted.id);
+    open_.looked(wanted.id);  // by us
   } else {
     open_.remove(wanted.id);
     if (made && is_open(made->claim.status) && !open_.find(made->claim.id)) {
@@ -185,10 +189,7 @@ Async<> Orchestrator::replace(OpenClaim& open, Decision decision) {
   terms.announcements = decision.announcements;
   terms.announcements.emplace_back(
       feedback_claim_created(feedback, open.facts.claim.id, open.facts.target.version));
-  auto& next = open_.add(feedback);
-  next.facts.target = open.facts.target;
-  next.facts.told_at = now();
-  next.is_known = next.is_looked_at = true;
+  expect(feedback, open.facts.target);
   auto id = open.facts.claim.id;
   auto replaced = co_await board_.replace_claim(open.facts.claim, *decision.changed, feedback,
                                                 std::move(terms));

@@ -94,6 +94,7 @@ class Orchestrator {
   awaitable<void> keep_time();
 
   void pump();
+  void expect(const board::Claim& claim, const orchestrator::Part& target);
   awaitable<void> claim(orchestrator::Part target);
   awaitable<void> look(std::string claim_id);
   Async<> read(orchestrator::OpenClaim& open);
