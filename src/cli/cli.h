@@ -64,6 +64,8 @@ void add_orchestrate(CLI::App& root, Action& chosen);
 void add_forage(CLI::App& root, Action& chosen);
 void add_watch(CLI::App& root, Action& chosen);
 void add_hoard(CLI::App& root, Action& chosen);
+void add_export(CLI::App& root, Action& chosen);
+void add_import(CLI::App& root, Action& chosen);
 void add_redis_ping(CLI::App& redis, Action& chosen);
 void add_redis_info(CLI::App& redis, Action& chosen);
 void add_redis_private(CLI::App& redis, Action& chosen);  // status, start, stop
