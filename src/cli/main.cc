@@ -119,6 +119,8 @@ void add_everything(CLI::App& root, const std::string& program, Action& chosen) 
   add_init(root, chosen);
   add_lint(root, chosen);
   add_agent(root, chosen);
+  add_export(root, chosen);
+  add_import(root, chosen);
   auto* redis = root.add_subcommand("redis", "Look at Redis")->group("Look at Redis");
   redis->require_subcommand(1);
   add_redis_ping(*redis, chosen);

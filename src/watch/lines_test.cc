@@ -89,12 +89,11 @@ TEST_CASE("workflow events have the lines of the Go program, and ours have some 
 TEST_CASE("in JSON an event has data, name and time, and the end of a workflow is told as well") {
   auto artefact = json_lines(heard("artefact_events", artefact_json("Terminal", 1)));
   REQUIRE(artefact.size() == 2);
-  CHECK(artefact[0] ==
-        R"({"data":{"id":")" + id1 + R"(","logical_id":")" + id1 +
-            R"(","version":1,"structural_type":"Terminal","type":"CodeCommit",)"
-            R"("payload":"a <b>","source_artefacts":[],"produced_by_role":"Coder",)"
-            R"("created_at_ms":1761912000007},"event":"artefact_created",)"
-            R"("timestamp":"2025-10-31T12:00:00.007Z"})");
+  CHECK(artefact[0] == R"({"data":{"id":")" + id1 + R"(","logical_id":")" + id1 +
+                           R"(","version":1,"structural_type":"Terminal","type":"CodeCommit",)"
+                           R"("payload":"a <b>","source_artefacts":[],"produced_by_role":"Coder",)"
+                           R"("created_at_ms":1761912000007},"event":"artefact_created",)"
+                           R"("timestamp":"2025-10-31T12:00:00.007Z"})");
   CHECK(artefact[1] ==
         R"({"data":{"artefact_id":")" + id1 +
             R"(","artefact_type":"CodeCommit","produced_by":"Coder"},)"

@@ -40,7 +40,11 @@ class Source {
   }
   Async<> fill(const Board& board, const Watcher::Tell& tell) {
     while (items_.empty() && !is_done_) {
-      auto filled = is_of_claims_ ? co_await claims(board, tell) : co_await artefacts(board, tell);
+      Result<> filled = ok;  // not with ?: around two co_await, which g++ 12 destroys twice
+      if (is_of_claims_)
+        filled = co_await claims(board, tell);
+      else
+        filled = co_await artefacts(board, tell);
       if (!filled) co_return filled;
     }
     co_return ok;
@@ -99,6 +103,7 @@ Async<> Watcher::settle() {
   auto time = co_await server_time(board_);
   if (!time) co_return std::unexpected(time.error());
   server_ahead_ = *time - wall_clock();
+  settled_at_ = *time;
   seen_ = Seen(*time);
   co_return co_await feed_.settled(Clock::now() + 10s);
 }
@@ -107,7 +112,7 @@ Async<> Watcher::run() {
   const auto& filter = terms_.filter;
   if (terms_.with_history) {
     if (filter.since) seen_ = Seen(std::min(*filter.since, now()));
-    auto replayed = co_await replay(filter.since.value_or(UnixTime{}), true);
+    auto replayed = co_await replay(filter.since.value_or(UnixTime{}), Origin::history);
     if (!replayed) co_return std::unexpected(replayed.error());
     if (*replayed == Next::end) co_return ok;
   }
@@ -130,7 +135,7 @@ Async<> Watcher::run() {
 Async<Watcher::Next> Watcher::take(BoardEvent event) {
   if (std::holds_alternative<Gap>(event)) {
     tell_("the connection to Redis was lost for a moment; reading what happened meanwhile");
-    co_return co_await replay(seen_.resume_from(), false);
+    co_return co_await replay(seen_.resume_from(), Origin::missed);
   }
   if (auto* bad = std::get_if<Malformed>(&event)) {
     tell_(fmt::format("skipped an event: {}", bad->why));
@@ -147,12 +152,13 @@ Async<Watcher::Next> Watcher::take(BoardEvent event) {
   } else {
     co_return Next::go_on;
   }
-  co_return co_await offer(std::move(happening), true);
+  co_return co_await offer(std::move(happening), Origin::live);
 }
 
 // Artefacts before the claims of the same moment. Those of a time that nobody knows come first, and
 // only once.
-Async<Watcher::Next> Watcher::replay(UnixTime since, bool is_first) {
+Async<Watcher::Next> Watcher::replay(UnixTime since, Origin origin) {
+  bool is_first = origin == Origin::history;
   auto until = terms_.filter.until.value_or(UnixTime::max());
   std::vector<Source> sources;
   if (is_first && since > UnixTime{}) sources.emplace_back(false, listing_of({}, {}));
@@ -169,7 +175,7 @@ Async<Watcher::Next> Watcher::replay(UnixTime since, bool is_first) {
     }
     if (!earliest) co_return is_over ? Next::end : Next::go_on;
     auto happening = earliest->take();
-    auto next = co_await offer(std::move(happening), !is_first);
+    auto next = co_await offer(std::move(happening), origin);
     if (!next) co_return next;
     // Of history all is shown, also what came after the end.
     is_over = is_over || *next == Next::end;
@@ -177,13 +183,17 @@ Async<Watcher::Next> Watcher::replay(UnixTime since, bool is_first) {
   }
 }
 
-Async<Watcher::Next> Watcher::offer(Happening happening, bool is_live) {
-  if (!seen_.add(key_of(happening), happening.at)) co_return Next::go_on;
-  bool ends = terms_.until_completion && is_terminal(happening) &&
-              (is_live || terms_.filter.since.has_value());
-  std::string type;
-  if (!terms_.filter.type.empty()) type = co_await type_of(happening);
-  if (terms_.filter.fits(happening, type)) ends = !show_(happening) || ends;
+Async<Watcher::Next> Watcher::offer(Happening happening, Origin origin) {
+  // One that history showed a moment ago, and that is heard now, ends it too.
+  bool is_new_end = origin == Origin::live ||
+                    (origin == Origin::missed && happening.at >= settled_at_) ||
+                    terms_.filter.since.has_value();
+  bool ends = terms_.until_completion && is_terminal(happening) && is_new_end;
+  if (seen_.add(key_of(happening), happening.at)) {
+    std::string type;
+    if (!terms_.filter.type.empty()) type = co_await type_of(happening);
+    if (terms_.filter.fits(happening, type)) ends = !show_(happening) || ends;
+  }
   co_return ends ? Next::end : Next::go_on;
 }
 

@@ -44,9 +44,10 @@ class Watcher {
 
  private:
   enum class Next { go_on, end };
-  Async<Next> replay(board::UnixTime since, bool is_first);
+  enum class Origin { history, missed, live };
+  Async<Next> replay(board::UnixTime since, Origin origin);
   Async<Next> take(board::BoardEvent event);
-  Async<Next> offer(Happening happening, bool is_live);
+  Async<Next> offer(Happening happening, Origin origin);
   awaitable<std::string> type_of(const Happening& happening);
   board::UnixTime now() const;
 
@@ -56,6 +57,7 @@ class Watcher {
   Show show_;
   Tell tell_;
   std::chrono::milliseconds server_ahead_{0};  // of our clock
+  board::UnixTime settled_at_{};               // what is younger is not history
   Seen seen_{board::UnixTime{}};
   std::unordered_map<std::string, std::string> types_;   // of artefacts, as far as we know
   std::unordered_map<std::string, std::string> claims_;  // the artefact of each
