@@ -13,8 +13,8 @@
 //   Agent agent(board, {.role = *crew.find("Coder"), .workspace = folder});
 //   auto ended = co_await agent.run();
 //
-// Several agents may have one role, here or elsewhere: a tool may then run twice for a grant, but
-// only one result is ever there. Bidding never waits for a tool. docs/protocols/agent.md.
+// Several agents may have one role, here or elsewhere: each then runs its tool for a grant, and one
+// result, the first, is ever there. Bidding never waits for a tool. docs/protocols/agent.md.
 #include <deque>
 #include <filesystem>
 #include <set>

@@ -72,8 +72,9 @@ void add_agent(CLI::App& root, Action& chosen) {
   auto* app = agent->add_subcommand("run", "Run one agent of a running instance here");
   app->footer(
       "The agents of an instance run with it. This runs one more, on this or another machine, in\n"
-      "this folder; several may have the same role. It ends with SIGTERM: its tools get that too,\n"
-      "and what they were granted is worked off by the next agent of the role.\n\n"
+      "this folder. Where several have one role, each runs its tool for each grant, and the first\n"
+      "result counts. It ends with SIGTERM: its tools get that too, and what they were granted is\n"
+      "worked off by the next agent of the role.\n\n"
       "Example\n"
       "  warren agent run Coder --name myproject");
   auto* role = add_value(*app, "role", "ROLE", "which one", nullptr)->required();
