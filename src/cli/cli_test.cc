@@ -347,7 +347,7 @@ TEST_CASE("bash completes commands, flags and the values of flags") {
   auto outcome = shell.start(script, WARREN_BINARY, {}, {});
   CHECK(outcome.err.empty());
   CHECK(outcome.out ==
-        "ping\nping info\nbash zsh\nsingle sentinel\ndoctor\n--timeout\n"
+        "ping\nping info status start stop\nbash zsh\nsingle sentinel\ndoctor\n--timeout\n"
         "--redis-tls-ca --redis-tls-cert\nfile.toml\n"
         "lease mirror all\n--seconds --seed\n\n");
 }
@@ -363,7 +363,8 @@ TEST_CASE("zsh accepts its script, and is offered the words of the place") {
     words=(warren config show --j) CURRENT=4; _warren' "$0")";
   auto outcome = shell.start(script, WARREN_BINARY, {}, {});
   CHECK(outcome.err.empty());
-  CHECK(outcome.out.starts_with("_warren _warren\nping info\nsingle sentinel cluster\n--help "));
+  CHECK(outcome.out.starts_with(
+      "_warren _warren\nping info status start stop\nsingle sentinel cluster\n--help "));
   CHECK(outcome.out.ends_with(" --json\n"));
 }
 

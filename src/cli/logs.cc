@@ -18,8 +18,8 @@ constexpr auto look_again = 100ms;
 // Whether a line is about this agent, in either format of the log.
 bool is_about(std::string_view line, const std::string& agent) {
   if (agent.empty()) return true;
-  if (line.contains(fmt::format("\"agent\":\"{}\"", agent))) return true;
-  auto word = fmt::format(" agent={}", agent);
+  if (line.contains(fmt::format("\"role\":\"{}\"", agent))) return true;
+  auto word = fmt::format(" role={}", agent);
   for (auto at = line.find(word); at != line.npos; at = line.find(word, at + 1)) {
     auto end = at + word.size();
     if (end == line.size() || line[end] == ' ') return true;

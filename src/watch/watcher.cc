@@ -13,6 +13,7 @@ namespace {
 
 constexpr std::size_t page_size = 500;
 constexpr std::size_t most_remembered = 50'000;
+constexpr std::size_t most_drained = 1000;
 
 UnixTime wall_clock() { return std::chrono::floor<milliseconds>(WallClock::now()); }
 
@@ -116,27 +117,40 @@ Async<> Watcher::run() {
     if (!replayed) co_return std::unexpected(replayed.error());
     if (*replayed == Next::end) co_return ok;
   }
-  for (;;) {
-    auto deadline = Clock::time_point::max();
-    if (filter.until) {
-      auto left = *filter.until - now();
-      if (left < milliseconds(0)) co_return ok;
-      if (left < std::chrono::hours(24 * 365)) deadline = Clock::now() + left + milliseconds(1);
-    }
+  // Of many gaps in a row one look at history makes good: what is heard already comes first, as far
+  // as it is not endless.
+  std::optional<UnixTime> missed_from;
+  for (std::size_t drained = 0;;) {
+    auto deadline = missed_from ? Clock::now() : deadline_of(filter);
+    if (!missed_from && deadline < Clock::now()) co_return ok;
     auto event = co_await feed_.next(deadline);
-    if (!event && event.error().code == Errc::timeout) continue;
-    if (!event) co_return std::unexpected(event.error());
-    auto taken = co_await take(*std::move(event));
-    if (!taken) co_return std::unexpected(taken.error());
-    if (*taken == Next::end) co_return ok;
+    bool is_late = !event && event.error().code == Errc::timeout;
+    if (!event && !is_late) co_return std::unexpected(event.error());
+    if (event && std::holds_alternative<Gap>(*event)) {
+      if (!missed_from) missed_from = seen_.resume_from(), drained = 0;
+    } else if (event) {
+      auto taken = co_await take(*std::move(event));
+      if (!taken) co_return std::unexpected(taken.error());
+      if (*taken == Next::end) co_return ok;
+    }
+    if (!missed_from || (!is_late && ++drained < most_drained)) continue;
+    tell_("the connection to Redis was lost for a moment; reading what happened meanwhile");
+    auto since = *std::exchange(missed_from, std::nullopt);
+    auto replayed = co_await replay(since, Origin::missed);
+    if (!replayed) co_return std::unexpected(replayed.error());
+    if (*replayed == Next::end) co_return ok;
   }
 }
 
+// When the filter lets nothing through any more.
+Clock::time_point Watcher::deadline_of(const Filter& filter) const {
+  if (!filter.until) return Clock::time_point::max();
+  auto left = *filter.until - now();
+  if (left > std::chrono::hours(24 * 365)) return Clock::time_point::max();
+  return Clock::now() + left + milliseconds(1);
+}
+
 Async<Watcher::Next> Watcher::take(BoardEvent event) {
-  if (std::holds_alternative<Gap>(event)) {
-    tell_("the connection to Redis was lost for a moment; reading what happened meanwhile");
-    co_return co_await replay(seen_.resume_from(), Origin::missed);
-  }
   if (auto* bad = std::get_if<Malformed>(&event)) {
     tell_(fmt::format("skipped an event: {}", bad->why));
     co_return Next::go_on;

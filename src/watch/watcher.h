@@ -50,6 +50,7 @@ class Watcher {
   Async<Next> offer(Happening happening, Origin origin);
   awaitable<std::string> type_of(const Happening& happening);
   board::UnixTime now() const;
+  Clock::time_point deadline_of(const Filter& filter) const;
 
   Board& board_;
   BoardFeed& feed_;
