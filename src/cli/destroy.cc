@@ -110,7 +110,9 @@ Async<Exit> remove_all(LeaseSession& session, Registry& registry, const Board& b
     auto counted = co_await sweep.round(true);
     if (!counted) co_return std::unexpected(counted.error());
     if (!lease->is_held())
-      co_return fail(Errc::lease_lost, "somebody else took the name meanwhile");
+      co_return fail(Errc::lease_lost,
+                     "the name is not certain to be ours any more, so not all of it was removed: "
+                     "try again");
     found = *counted;
   }
   redis::Command forget("HDEL", registry.keys().list(), name);

@@ -16,6 +16,9 @@ using namespace warren;
 
 namespace {
 
+// Nobody is replaced because the machine is busy.
+constexpr auto patience = 30s;
+
 void set(const char* name, const std::string& value) { setenv(name, value.c_str(), 1); }
 
 void tell(const RedisServer& server, const std::string& more = "") {
@@ -31,7 +34,7 @@ int run(char** words) {
 }
 
 int run_with_sentinel(char** words) {
-  SentinelTrio trio;
+  SentinelTrio trio({.down_after = patience});
   std::string addresses;
   for (auto* sentinel : trio.sentinels())
     addresses += (addresses.empty() ? "" : ",") + sentinel->address();
@@ -43,7 +46,7 @@ int run_with_sentinel(char** words) {
 }
 
 int run_with_cluster(char** words) {
-  RedisCluster cluster;
+  RedisCluster cluster({.node_timeout = patience});
   set("REDIS_MODE", "cluster");
   set("REDIS_ADDRS", cluster.node(0).address() + "," + cluster.node(1).address());
   tell(cluster.node(0), "-c");
