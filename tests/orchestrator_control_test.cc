@@ -102,6 +102,26 @@ TEST_CASE("a failed claim is tried again, as often as the user likes") {
   });
 }
 
+TEST_CASE("of those who try a claim again at once, one does") {
+  RedisServer server;
+  with_board(settings_for(server), [](Board& board) -> awaitable<void> {
+    auto goal = co_await new_goal(board);
+    auto made = value_of(co_await board.create_claim(claim_on(goal)));
+    value_of(co_await cancel(board, made.claim.id, "a mistake"));
+    int done = 0;
+    auto try_again = [](Board& b, std::string id, int& count) -> awaitable<void> {
+      auto next = co_await retry(b, std::move(id));
+      if (next) ++count;
+    };
+    TaskGroup users(board.client().executor());
+    for (int i = 0; i < 10; ++i) users.start("user", try_again(board, made.claim.id, done));
+    co_await users.join();
+    CHECK(done == 1);
+    auto counts = value_of(co_await board.counts());
+    CHECK(counts.open_claims == 1);
+  });
+}
+
 TEST_CASE("rework that failed is tried again by the same agent") {
   auto agents = newsroom();
   auto failed = std::make_shared<bool>(false);  // shared by the test and its agents

@@ -22,7 +22,8 @@ Async<board::Artefact> answer(Board board, std::string question_id, std::string 
 Async<std::size_t> cancel(Board board, std::string id, std::string reason);
 // A new claim on the artefact of a terminated one: for bids, or if that was a feedback claim, for
 // the same agent. Returns it. Errc::refused: it is not terminated, or another claim on the artefact
-// is open. The goal is not cancelled any more.
+// is open. Errc::held_elsewhere: somebody else did so at the same time. The goal is not cancelled
+// any more.
 Async<board::Claim> retry(Board board, std::string claim_id);
 
 // While it is paused nothing is granted; agents bid, finish what they have, and claims end. Lasts
