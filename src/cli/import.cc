@@ -41,7 +41,7 @@ class Lines {
     return ok;
   }
   void rewind() {
-    std::rewind(file_);
+    std::fseek(file_, 0, SEEK_SET);
     number_ = 0;
   }
   // Nothing: that was the last.
@@ -113,11 +113,12 @@ class Importer {
     for (;;) {
       auto line = lines.next();
       if (!line) co_return std::unexpected(line.error());
-      if (*line) some.push_back({lines.number(), **std::move(line)});
-      if (*line && some.size() < at_once) continue;
+      bool is_last = !line->has_value();
+      if (!is_last) some.push_back({lines.number(), std::move(**line)});
+      if (!is_last && some.size() < at_once) continue;
       auto written = co_await write(some);
       if (!written) co_return written;
-      if (!*line) co_return ok;
+      if (is_last) co_return ok;
       some.clear();
     }
   }
