@@ -24,8 +24,9 @@ std::string variable(const Environment& environment, const std::string& name) {
 std::string description_of(const std::string& program) {
   std::string what =
       "Warren lets many copies of a program share one Redis without stepping on each other.\n"
-      "This version has instances of a project folder, and tools to look at Redis and at this\n"
-      "machine; the other services are planned.";
+      "This version has instances of a project folder with agents that work on goals, and tools "
+      "to\n"
+      "look at Redis and at this machine; the other services are planned.";
   if (program == "foghorn")
     return "foghorn is another name of warren, for a service (the best edge for every viewer) "
            "that\n"
@@ -34,8 +35,9 @@ std::string description_of(const std::string& program) {
            what;
   if (program == "warren") return what;
   return fmt::format(
-      "{0} is another name of warren: the keys of its instances begin with {0}. Their board, and\n"
-      "the agents on it, are planned.\n\n{1}",
+      "{0} is another name of warren: the keys of its instances begin with {0}, and {0}.yml "
+      "describes\n"
+      "their agents.\n\n{1}",
       program, what);
 }
 

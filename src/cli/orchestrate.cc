@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "cli/crew_file.h"
 #include "cli/daemon.h"
+#include "cli/daemon_log.h"
 #include "cli/which.h"
 
 namespace warren::cli {
@@ -32,7 +33,7 @@ bool report(int& to, const std::string& line) {
   return written >= 0;
 }
 
-// Tells the world, and whoever started it, once all of it is at work.
+// Tells the world, and whoever started it, once all of it is at work; then looks after the log.
 Async<> tell_when_ready(Daemon& daemon, std::string url, int& report_to) {
   auto& instance = daemon.instance();
   while (!daemon.is_ready()) co_await sleep_for(2ms);
@@ -41,9 +42,10 @@ Async<> tell_when_ready(Daemon& daemon, std::string url, int& report_to) {
   log::info("instance.ready", "name", instance.name(), "url", url);
   if (!report(report_to, fmt::format("ok {} {}", instance.name(), url)))
     co_return fail(Errc::cancelled, "whoever started it did not wait for it");
-  Event never(co_await asio::this_coro::executor);
-  co_await never.wait();
-  co_return ok;
+  for (;;) {
+    bound_daemon_log(STDERR_FILENO);
+    co_await sleep_for(1min);
+  }
 }
 
 // Until somebody wants the end, or it cannot go on.
