@@ -56,7 +56,7 @@ TEST_CASE("a question waits for its answer, and is listed until then") {
     open = value_of(co_await questions(board));
     CHECK(open.size() == 1);
     auto why = value_of(co_await explain(board, claim.id, terms_for(crew)));
-    CHECK(why.text.contains("it ends with its answer"));
+    CHECK(why.text.contains("it is a question, and ends with its answer"));
 
     auto answered = value_of(co_await answer(board, question.id, "red"));
     CHECK(answered.produced_by_role == "user");

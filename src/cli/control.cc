@@ -85,7 +85,7 @@ Async<Exit> cancel_work(Chosen& chosen, std::vector<std::string> words) {
   if (!id) co_return std::unexpected(id.error());
   auto ended = co_await orchestrator::cancel(chosen.board, *id, std::move(words[1]));
   if (!ended) co_return std::unexpected(ended.error());
-  fmt::print("Cancelled: {} ({} {})\n", *id, *ended, *ended == 1 ? "claim" : "claims");
+  fmt::print("Cancelled: {}\n", *id);
   co_return Exit::ok;
 }
 

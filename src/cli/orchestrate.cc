@@ -149,8 +149,12 @@ void add_orchestrate(CLI::App& root, Action& chosen) {
                 whole_number(0, 1'000'000), "");
   app->callback([=, &chosen] {
     chosen = [=](const Context& context) -> Result<Exit> {
-      auto config = load_config(context);
-      if (!config) return std::unexpected(config.error());
+      auto redis = find_instance_redis(context);
+      if (!redis) return std::unexpected(redis.error());
+      if (redis->is_embedded) {
+        auto started = redis->embedded.start(Clock::now() + 10s);
+        if (!started) return std::unexpected(started.error());
+      }
       OrchestratorOptions options{.prefix = value_of(*prefix),
                                   .terms = {.name = value_of(*name),
                                             .workspace = workspace_here(),
@@ -168,7 +172,7 @@ void add_orchestrate(CLI::App& root, Action& chosen) {
       options.crew = *std::move(crew);
       if (report_to->count() > 0) options.report_to = std::stoi(value_of(*report_to));
       signal(SIGPIPE, SIG_IGN);
-      return with_client(context, *config, 10s, [&](redis::Client& client) {
+      return with_instance_redis(*redis, 10s, [&](redis::Client& client) {
         return orchestrate(client, std::move(options));
       });
     };

@@ -65,7 +65,8 @@ void explain_bids(const Explanation& e, bool has_terms, Text& text) {
   if (!e.missing_bids.empty())
     text.line("waits for the bids of: {}", fmt::join(e.missing_bids, ", "));
   if (!has_terms) text.line("waits for the bids of those who are not among these");
-  if (has_terms && e.missing_bids.empty() && !e.pause)
+  bool is_question = e.target.structural_type == StructuralType::question;
+  if (has_terms && e.missing_bids.empty() && !e.pause && !is_question)
     text.line("all bids are there: an orchestrator that runs goes on with it");
 }
 
@@ -75,7 +76,7 @@ void explain_open(const Explanation& e, bool has_terms, Text& text) {
     text.line("nothing is granted: paused since {}{}{}", iso8601(e.pause->since),
               e.pause->reason.empty() ? "" : ", ", e.pause->reason);
   if (e.target.structural_type == StructuralType::question)
-    text.line("it is a question: it ends with its answer");
+    text.line("it is a question, and ends with its answer");
   if (claim.grant_queue) {
     text.line("in the queue of {} since {}{}", claim.grant_queue->agent_name,
               iso8601(claim.grant_queue->paused_at),
