@@ -86,6 +86,8 @@ Async<> Agent::work(TaskGroup& tasks, BoardFeed& feed) {
 
 void Agent::on_event(const BoardEvent& event) {
   if (std::holds_alternative<Gap>(event)) {
+    // What we wrote may be lost with a server.
+    std::erase_if(taken_, [this](const std::string& id) { return !is_at(id); });
     needs_sweep_ = true;
     sweep_wanted_->notify();
   } else if (const auto* claim = std::get_if<Claim>(&event)) {
@@ -93,7 +95,10 @@ void Agent::on_event(const BoardEvent& event) {
     bid_on_.erase(claim->id);
     consider(*claim);
   } else if (const auto* grant = std::get_if<Grant>(&event)) {
-    if (grant->role == role_.name) want_work(grant->claim_id);
+    if (grant->role != role_.name) return;
+    // Told again: somebody misses our result.
+    if (!is_at(grant->claim_id)) taken_.erase(grant->claim_id);
+    want_work(grant->claim_id);
   } else if (const auto* malformed = std::get_if<Malformed>(&event)) {
     log::warn("agent.misheard", "channel", malformed->channel, "why", malformed->why);
   }
@@ -132,10 +137,12 @@ Async<> Agent::sweep() {
   // What is over need not be remembered.
   auto is_over = [&](const std::string& id) { return !open.contains(id); };
   std::erase_if(bid_on_, is_over);
-  std::erase_if(taken_, [&](const std::string& id) {
-    return is_over(id) && !running_.contains(id) && std::ranges::find(queue_, id) == queue_.end();
-  });
+  std::erase_if(taken_, [&](const std::string& id) { return is_over(id) && !is_at(id); });
   co_return ok;
+}
+
+bool Agent::is_at(const std::string& claim_id) const {
+  return running_.contains(claim_id) || std::ranges::find(queue_, claim_id) != queue_.end();
 }
 
 void Agent::consider(const Claim& claim) {

@@ -70,6 +70,7 @@ class Agent {
   awaitable<void> keep_sweeping();
   Async<> sweep();
   void consider(const board::Claim& claim);
+  bool is_at(const std::string& claim_id) const;  // it is in the queue, or runs
 
   void want_bid(Bidding bidding);
   void want_work(const std::string& claim_id);

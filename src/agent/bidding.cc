@@ -11,6 +11,8 @@ using namespace board;
 using agent::insist;
 
 awaitable<void> Agent::bid(Bidding bidding) {
+  // When we are cancelled, the container of a script is put away first.
+  co_await asio::this_coro::throw_if_cancelled(false);
   auto chosen = co_await choose_bid(bidding);
   Result<> done = ok;
   if (chosen && *chosen) {

@@ -100,6 +100,10 @@ Async<Worktree> add_worktree(fs::path workspace, std::string name) {
   auto within = co_await ask_git(std::move(terms));
   if (!within) co_return std::unexpected(within.error());
   auto root = folder / name;
+  if (fs::exists(root, error)) {  // of a process that had our number and was killed
+    auto removed = co_await remove_worktree(workspace, root);
+    if (!removed) co_return std::unexpected(removed.error());
+  }
   terms = git_command(workspace, {"worktree", "add", "--force", "--detach", root.string(), "HEAD"});
   auto added = co_await run_git(std::move(terms));
   if (!added) co_return std::unexpected(added.error());

@@ -83,7 +83,9 @@ Async<Attempt> attempt(const Job& job, std::filesystem::path folder) {
   if (end->timed_out || end->wrote_too_much) end->exit_code = -1;
   if (!wrong.empty()) co_return Attempt{*std::move(end), fail(Errc::refused, "{}", wrong)};
   auto output = parse_tool_output(end->out);
-  if (output && output->artefact_type == "CodeCommit") {
+  bool is_commit = is_rework(job) ? job.target.type == "CodeCommit"
+                                  : output && output->artefact_type == "CodeCommit";
+  if (output && is_commit && output->structural_type != StructuralType::failure) {
     auto checked = co_await check_commit(folder, output->payload);
     if (!checked && checked.error().code == Errc::cancelled)
       co_return std::unexpected(checked.error());

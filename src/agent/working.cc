@@ -118,8 +118,11 @@ Async<> Agent::write(const Claim& claim, Artefact result) {
     created = co_await insist(create);
   }
   if (!created && created.error().code == Errc::refused) {
-    log::info("agent.was_second", "role", role_.name, "claim", claim.id);
-    co_return ok;
+    auto is_there = co_await has_result(claim);
+    if (is_there && *is_there) {
+      log::info("agent.was_second", "role", role_.name, "claim", claim.id);
+      co_return ok;
+    }
   }
   if (!created) co_return std::unexpected(created.error());
   bool has_failed = created->structural_type == StructuralType::failure;

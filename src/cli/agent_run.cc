@@ -2,25 +2,16 @@
 #include <fmt/format.h>
 #include <signal.h>
 
-#include <boost/asio/redirect_error.hpp>
-#include <boost/asio/signal_set.hpp>
-
 #include "agent/agent.h"
 #include "base/nearest.h"
 #include "cli/crew_file.h"
-#include "cli/instances.h"
+#include "cli/which.h"
 
 namespace warren::cli {
 
 using namespace asio::experimental::awaitable_operators;
 
 namespace {
-
-awaitable<void> signalled() {
-  asio::signal_set signals(co_await asio::this_coro::executor, SIGTERM, SIGINT);
-  boost::system::error_code ignored;
-  co_await signals.async_wait(asio::redirect_error(asio::use_awaitable, ignored));
-}
 
 Result<crew::Role> role_of(const Crew& crew, const std::string& name, const std::string& file) {
   if (const auto* role = crew.find(name)) return *role;
@@ -49,6 +40,7 @@ Result<std::string> running_instance(const std::vector<ListedInstance>& instance
 
 Async<Exit> run_agent(redis::Client& client, std::string prefix, std::string wanted,
                       AgentTerms terms) {
+  asio::signal_set signals(co_await asio::this_coro::executor, SIGTERM, SIGINT);
   Registry registry(client, prefix);
   auto instances = co_await registry.list();
   if (!instances) co_return std::unexpected(instances.error());
@@ -59,7 +51,7 @@ Async<Exit> run_agent(redis::Client& client, std::string prefix, std::string wan
   fmt::print("Agent {} of instance {}; SIGTERM stops it\n", terms.role.name, *instance);
   std::fflush(stdout);
   Agent agent(*board, std::move(terms));
-  auto first = co_await (agent.run() || signalled());
+  auto first = co_await (agent.run() || interrupted(signals));
   if (first.index() == 1) co_return Exit::ok;
   co_return std::unexpected(std::get<0>(first).error());
 }

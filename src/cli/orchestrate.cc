@@ -50,7 +50,7 @@ Async<> tell_when_ready(Daemon& daemon, std::string url, int& report_to) {
 
 // Until somebody wants the end, or it cannot go on.
 Async<> stay(Daemon& daemon, LeaseSession& session, redis::Subscriber& orders,
-             OrchestratorOptions& options) {
+             asio::signal_set& signals, OrchestratorOptions& options) {
   auto& instance = daemon.instance();
   auto page =
       HttpServer::listen(co_await asio::this_coro::executor, "127.0.0.1", 0,
@@ -62,7 +62,7 @@ Async<> stay(Daemon& daemon, LeaseSession& session, redis::Subscriber& orders,
   if (!heard) co_return heard;
   auto first = co_await (instance.keep() || daemon.work(session, options.with_agents) ||
                          tell_when_ready(daemon, (*page)->url(), options.report_to) ||
-                         (*page)->run() || interrupted() || instance.stop_requested(orders));
+                         (*page)->run() || interrupted(signals) || instance.stop_requested(orders));
   if (first.index() == 0) co_return std::get<0>(std::move(first));
   if (first.index() == 1) co_return std::get<1>(std::move(first));
   if (first.index() == 2) co_return std::get<2>(std::move(first));
@@ -71,14 +71,15 @@ Async<> stay(Daemon& daemon, LeaseSession& session, redis::Subscriber& orders,
 
 // None: somebody wanted the end before the name was free.
 Async<std::optional<Instance>> join(LeaseSession& session, Registry& registry,
-                                    redis::Subscriber& orders, const OrchestratorOptions& options) {
+                                    redis::Subscriber& orders, asio::signal_set& signals,
+                                    const OrchestratorOptions& options) {
   if (!options.stands_by) {
     auto joined = co_await registry.join(session, options.terms);
     if (!joined) co_return std::unexpected(joined.error());
     co_return std::move(*joined);
   }
   log::info("instance.stands_by", "name", options.terms.name);
-  auto first = co_await (registry.stand_by(session, options.terms, orders) || interrupted());
+  auto first = co_await (registry.stand_by(session, options.terms, orders) || interrupted(signals));
   auto* joined = std::get_if<0>(&first);
   if (!joined || (!*joined && joined->error().code == Errc::cancelled)) co_return std::nullopt;
   if (!*joined) co_return std::unexpected(joined->error());
@@ -86,9 +87,9 @@ Async<std::optional<Instance>> join(LeaseSession& session, Registry& registry,
 }
 
 Async<Exit> run_instance(LeaseSession& session, redis::Subscriber& orders,
-                         OrchestratorOptions& options) {
+                         asio::signal_set& signals, OrchestratorOptions& options) {
   Registry registry(session.client(), options.prefix);
-  auto joined = co_await join(session, registry, orders, options);
+  auto joined = co_await join(session, registry, orders, signals, options);
   if (!joined) co_return std::unexpected(joined.error());
   if (!*joined) co_return Exit::ok;
   auto board = Board::open(session.client(), options.prefix, (*joined)->name());
@@ -96,7 +97,7 @@ Async<Exit> run_instance(LeaseSession& session, redis::Subscriber& orders,
   Daemon daemon(options.prefix, *std::move(*joined), *std::move(board), std::move(options.crew));
   auto& instance = daemon.instance();
   log::info("instance.started", "name", instance.name(), "run_id", instance.entry().run_id);
-  auto stayed = co_await stay(daemon, session, orders, options);
+  auto stayed = co_await stay(daemon, session, orders, signals, options);
   if (!stayed && stayed.error().code == Errc::lease_lost) {
     log::error("instance.lost", "name", instance.name(), "why", stayed.error().what);
     co_return std::unexpected(stayed.error());
@@ -108,22 +109,37 @@ Async<Exit> run_instance(LeaseSession& session, redis::Subscriber& orders,
   co_return Exit::ok;
 }
 
-Async<Exit> orchestrate(redis::Client& client, OrchestratorOptions options) {
+Async<Exit> orchestrate(redis::Client& client, OrchestratorOptions& options) {
+  asio::signal_set signals(co_await asio::this_coro::executor, SIGTERM, SIGINT);
   // So that who takes over after a crash need not wait longer for the board than for the name.
   LeaseSession session(client, std::min<std::chrono::milliseconds>(15s, options.terms.ttl));
   redis::Subscriber orders(client);
   Result<Exit> result = Exit::failed;
   auto ready = co_await client.ready(Clock::now() + 5s);
   if (ready)
-    result = co_await run_instance(session, orders, options);
+    result = co_await run_instance(session, orders, signals, options);
   else
     result = std::unexpected(ready.error());
   co_await orders.close();
   co_await session.close();
-  if (!result)
-    report(options.report_to, fmt::format("error {} {}", static_cast<int>(result.error().code),
-                                          printable(result.error().what)));
   co_return result;
+}
+
+Result<Exit> orchestrate(const Context& context, const std::string& crew_file,
+                         OrchestratorOptions& options) {
+  if (options.stands_by && options.terms.name.empty())
+    return fail(Errc::invalid, "--standby needs --name: whose place is it to take?");
+  auto crew = find_crew(context, crew_file);
+  if (!crew) return std::unexpected(crew.error());
+  options.crew = *std::move(crew);
+  auto redis = find_instance_redis(context);
+  if (!redis) return std::unexpected(redis.error());
+  if (redis->is_embedded) {
+    auto started = redis->embedded.start(Clock::now() + 10s);
+    if (!started) return std::unexpected(started.error());
+  }
+  return with_instance_redis(*redis, 10s,
+                             [&](redis::Client& client) { return orchestrate(client, options); });
 }
 
 }  // namespace
@@ -149,12 +165,6 @@ void add_orchestrate(CLI::App& root, Action& chosen) {
                 whole_number(0, 1'000'000), "");
   app->callback([=, &chosen] {
     chosen = [=](const Context& context) -> Result<Exit> {
-      auto redis = find_instance_redis(context);
-      if (!redis) return std::unexpected(redis.error());
-      if (redis->is_embedded) {
-        auto started = redis->embedded.start(Clock::now() + 10s);
-        if (!started) return std::unexpected(started.error());
-      }
       OrchestratorOptions options{.prefix = value_of(*prefix),
                                   .terms = {.name = value_of(*name),
                                             .workspace = workspace_here(),
@@ -164,17 +174,14 @@ void add_orchestrate(CLI::App& root, Action& chosen) {
                                             .user = user_name(),
                                             .ttl = *parse_duration(value_of(*ttl))}};
       options.stands_by = standby->count() > 0;
-      if (options.stands_by && options.terms.name.empty())
-        return fail(Errc::invalid, "--standby needs --name: whose place is it to take?");
       options.with_agents = no_agents->count() == 0;
-      auto crew = find_crew(context, crew_file);
-      if (!crew) return std::unexpected(crew.error());
-      options.crew = *std::move(crew);
       if (report_to->count() > 0) options.report_to = std::stoi(value_of(*report_to));
       signal(SIGPIPE, SIG_IGN);
-      return with_instance_redis(*redis, 10s, [&](redis::Client& client) {
-        return orchestrate(client, std::move(options));
-      });
+      auto ended = orchestrate(context, crew_file, options);
+      if (!ended)
+        report(options.report_to, fmt::format("error {} {}", static_cast<int>(ended.error().code),
+                                              printable(ended.error().what)));
+      return ended;
     };
   });
 }

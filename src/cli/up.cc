@@ -38,7 +38,8 @@ std::vector<std::string> daemon_words(const Context& context, const UpOptions& o
   if (options.is_forced) words.emplace_back("--force");
   if (!context.sources.file.empty()) words.insert(words.end(), {"--config", context.sources.file});
   auto flags = context.sources.flags;
-  flags.try_emplace("log.level", "info");
+  auto config = load_config(context);
+  if (config && !config->at("log.level").is_set) flags.try_emplace("log.level", "info");
   for (auto& setting : all_settings())
     if (flags.contains(setting.name))
       words.insert(words.end(), {flag_of(setting), flags[setting.name]});

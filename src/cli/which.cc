@@ -126,6 +126,10 @@ Result<Exit> with_board(const Context& context, const Which& which, Need need,
 
 awaitable<void> interrupted() {
   asio::signal_set signals(co_await asio::this_coro::executor, SIGTERM, SIGINT);
+  co_await interrupted(signals);
+}
+
+awaitable<void> interrupted(asio::signal_set& signals) {
   boost::system::error_code ignored;
   co_await signals.async_wait(asio::redirect_error(asio::use_awaitable, ignored));
 }

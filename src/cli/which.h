@@ -1,5 +1,7 @@
 #pragma once
 // Which instance is meant, and its board, for the commands that look at one.
+#include <boost/asio/signal_set.hpp>
+
 #include "board/board.h"
 #include "cli/instances.h"
 
@@ -41,5 +43,8 @@ Result<Exit> with_registry(const Context& context, const std::string& program,
 
 // Returns when the person, or the system, wants the end.
 awaitable<void> interrupted();
+// The same with signals that are kept from their default for longer than this: one that comes
+// before it is not lost, and one that comes after it does not kill who is putting things away.
+awaitable<void> interrupted(asio::signal_set& signals);
 
 }  // namespace warren::cli

@@ -24,6 +24,12 @@ class Copier {
       return result;
     }
     if (node.IsScalar()) {
+      // An alias makes many of one.
+      bytes_ += node.Scalar().size();
+      if (bytes_ > 4 * most_bytes) {
+        refuse(result.line, "too much text");
+        return result;
+      }
       result.kind = Yaml::Kind::text;
       result.text = node.Scalar();
     } else if (node.IsSequence()) {
@@ -54,7 +60,7 @@ class Copier {
     if (!mistake_) mistake_ = YamlMistake{line, std::move(what)};
   }
 
-  std::size_t values_ = 0;
+  std::size_t values_ = 0, bytes_ = 0;
   std::optional<YamlMistake> mistake_;
 };
 

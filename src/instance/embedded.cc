@@ -96,7 +96,8 @@ Result<std::string> EmbeddedRedis::ask(std::string_view command) const {
   std::array<char, 128> answer{};
   if (::connect(file.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) != 0 ||
       ::send(file.get(), command.data(), command.size(), MSG_NOSIGNAL) < 0)
-    return fail(Errc::unavailable, "{}: {}", path, std::strerror(errno));
+    return fail(errno == ECONNREFUSED || errno == ENOENT ? Errc::unavailable : Errc::timeout,
+                "{}: {}", path, std::strerror(errno));
   auto got = ::recv(file.get(), answer.data(), answer.size(), 0);
   if (got < 0) return fail(Errc::timeout, "{} does not answer", path);
   return std::string(answer.data(), static_cast<std::size_t>(got));
@@ -104,7 +105,7 @@ Result<std::string> EmbeddedRedis::ask(std::string_view command) const {
 
 bool EmbeddedRedis::is_running() const {
   auto answer = ask("PING\r\n");
-  return answer && answer->starts_with("+PONG");
+  return answer || answer.error().code == Errc::timeout;
 }
 
 Result<> EmbeddedRedis::start(Clock::time_point deadline) const {
@@ -117,10 +118,17 @@ Result<> EmbeddedRedis::start(Clock::time_point deadline) const {
       return fail(Errc::timeout, "somebody else has been starting {} for long", folder_.string());
     std::this_thread::sleep_for(look_again);
   }
-  auto answer = ask("PING\r\n");
-  if (answer || answer.error().code == Errc::invalid)
-    return answer ? Result<>(ok) : Result<>(std::unexpected(answer.error()));
-  return start_server(deadline);
+  for (;;) {
+    auto answer = ask("PING\r\n");
+    if (answer && answer->starts_with("+PONG")) return ok;
+    if (!answer && answer.error().code == Errc::invalid) return std::unexpected(answer.error());
+    // Only where nobody is: a second server on the files of one that is slow would spoil them.
+    if (!answer && answer.error().code == Errc::unavailable) return start_server(deadline);
+    if (Clock::now() > deadline)
+      return fail(Errc::timeout, "the private Redis of {} is there and does not answer",
+                  folder_.string());
+    std::this_thread::sleep_for(look_again);
+  }
 }
 
 Result<> EmbeddedRedis::start_server(Clock::time_point deadline) const {
@@ -150,7 +158,11 @@ Result<> EmbeddedRedis::start_server(Clock::time_point deadline) const {
                 "no Redis is configured, and a private one cannot be started: redis-server: {}",
                 std::strerror(error));
   int status = 0;
-  while (!is_running()) {
+  auto answers = [this] {
+    auto answer = ask("PING\r\n");
+    return answer && answer->starts_with("+PONG");
+  };
+  while (!answers()) {
     bool has_ended = waitpid(pid, &status, WNOHANG) == pid;
     if (has_ended || Clock::now() > deadline)
       return fail(Errc::unavailable, "the private Redis of {} does not start: {}", folder_.string(),
@@ -169,13 +181,14 @@ Result<bool> EmbeddedRedis::stop_if_unused(Clock::time_point deadline) const {
     std::this_thread::sleep_for(look_again);
   }
   if (!is_running()) return false;
-  auto stopped = ask("SHUTDOWN\r\n");  // the answer is the end of the connection
+  auto asked = ask("SHUTDOWN\r\n");  // the answer is the end of the connection
   while (is_running()) {
     if (Clock::now() > deadline + 5s)
-      return fail(Errc::timeout, "the private Redis of {} does not stop", folder_.string());
+      return fail(Errc::timeout, "the private Redis of {} does not stop{}", folder_.string(),
+                  asked ? "" : ": " + asked.error().what);
     std::this_thread::sleep_for(look_again);
   }
-  return stopped.has_value();
+  return true;
 }
 
 }  // namespace warren

@@ -39,6 +39,7 @@ class EmbeddedRedis {
   // Waits for whoever is about to stop the server.
   Result<Use> use() const;
 
+  // One is there, even if it is too busy to answer.
   bool is_running() const;
   // Also after a crash that left a socket behind. Does nothing when it runs. Errc::unavailable: why
   // it does not start, in the server's own words. Errc::invalid: the folder cannot hold a socket.

@@ -36,6 +36,11 @@ Error explain(const Error& error, const std::string& name, const InstanceTerms& 
   return error;
 }
 
+bool is_passing(Errc code) {
+  return code == Errc::unavailable || code == Errc::timeout || code == Errc::overloaded ||
+         code == Errc::unknown_outcome;
+}
+
 // For this run and no later one under the same name.
 constexpr std::string_view stop_word = "stop ";
 std::string stop_order(const InstanceEntry& entry) { return std::string(stop_word) + entry.run_id; }
@@ -151,9 +156,10 @@ Async<Instance> Registry::stand_by(LeaseSession& session, InstanceTerms terms,
   for (;;) {
     auto joined = co_await join(session, terms);
     bool is_taken = !joined && joined.error().what == taken.what;
-    if (!is_taken) co_return joined;
+    // Without Redis nobody has anything to do but to wait for it.
+    if (!is_taken && (joined || !is_passing(joined.error().code))) co_return joined;
     auto rest = co_await client_.ask(redis::Command("PTTL", keys_.lock(terms.name)));
-    auto wait = rest && rest->number > 0 ? std::chrono::milliseconds(rest->number) : 100ms;
+    auto wait = std::chrono::milliseconds(rest ? std::max<std::int64_t>(rest->number, 10) : 1000);
     auto order = co_await orders.next(Clock::now() + wait);
     auto state = co_await asio::this_coro::cancellation_state;
     if (is_cancelled(state) || (order && order->payload.starts_with(stop_word)))

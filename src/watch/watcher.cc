@@ -203,7 +203,9 @@ Async<Watcher::Next> Watcher::offer(Happening happening, Origin origin) {
                     (origin == Origin::missed && happening.at >= settled_at_) ||
                     terms_.filter.since.has_value();
   bool ends = terms_.until_completion && is_terminal(happening) && is_new_end;
-  if (seen_.add(key_of(happening), happening.at)) {
+  // A clock that is ahead must not let us skip what others make now.
+  auto now = std::chrono::floor<std::chrono::milliseconds>(std::chrono::system_clock::now());
+  if (seen_.add(key_of(happening), std::min(happening.at, now))) {
     std::string type;
     if (!terms_.filter.type.empty()) type = co_await type_of(happening);
     if (terms_.filter.fits(happening, type)) ends = !show_(happening) || ends;
