@@ -85,9 +85,11 @@ TEST_CASE("a failed claim is tried again, as often as the user likes") {
   with_server_and_agents(agents, [](Board& board, Agents& crew, RedisServer&) -> awaitable<void> {
     Running running(board, terms_for(crew), 1);
     auto goal = co_await new_goal(board);
+    std::string first;
     for (int i = 0; i < 2; ++i) {
       auto failed = co_await eventually_claimed(board, goal.id, ClaimStatus::terminated);
       CHECK(failed.termination_reason.contains("oh"));
+      if (i == 0) first = failed.id;
       auto why = value_of(co_await explain(board, failed.id, {}));
       CHECK(why.text.contains("ended: coder failed"));
       auto next = value_of(co_await retry(board, failed.id));
@@ -97,6 +99,8 @@ TEST_CASE("a failed claim is tried again, as often as the user likes") {
     auto done = co_await eventually_claimed(board, goal.id, ClaimStatus::complete);
     auto refused = error_of(co_await retry(board, done.id));
     CHECK(refused.code == Errc::refused);
+    auto late = error_of(co_await retry(board, first));
+    CHECK(late.what.contains("came after it"));
     CHECK(crew.granted.size() == 3);
     co_await running.kill();
   });

@@ -254,6 +254,9 @@ agents:
   }
   CHECK(parse(bomb).errors == std::vector<std::string>{"holt.yml:1: too many values"});
   CHECK(parse("a: &a [*a, *a]").errors.size() == 1);
+  std::string heavy = "a: &a \"" + std::string(900'000, 'x') + "\"\nb: [*a";
+  for (int i = 0; i < 1000; ++i) heavy += ", *a";
+  CHECK(parse(heavy + "]\n").errors == std::vector<std::string>{"holt.yml:1: too much text"});
 }
 
 TEST_CASE("hostile text ends quickly, with a message") {

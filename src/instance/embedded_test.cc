@@ -23,6 +23,17 @@ struct Private {
   }
 };
 
+pid_t pid_of(const EmbeddedRedis& redis) {
+  auto command = "redis-cli -s '" + redis.socket().string() + "' INFO server";
+  auto* pipe = ::popen(command.c_str(), "r");  // NOLINT(cert-env33-c)
+  REQUIRE(pipe);
+  std::string text;
+  for (int c = 0; (c = std::fgetc(pipe)) != EOF;) text += static_cast<char>(c);
+  ::pclose(pipe);
+  auto at = text.find("process_id:");
+  return at == text.npos ? 0 : std::stoi(text.substr(at + 11));
+}
+
 }  // namespace
 
 TEST_CASE("it is started once, for this user alone, and stopped when nobody uses it") {
@@ -59,6 +70,22 @@ TEST_CASE("what a crash left behind does not keep it from starting") {
   auto started = own.redis.start(Clock::now() + 10s);
   REQUIRE_MESSAGE(started, started.error().what);
   CHECK(own.redis.is_running());
+}
+
+TEST_CASE("one that is too busy to answer is not started a second time") {
+  Private own;
+  auto use = own.redis.use();
+  REQUIRE(own.redis.start(Clock::now() + 10s));
+  auto pid = pid_of(own.redis);
+  REQUIRE(pid > 1);
+  kill(pid, SIGSTOP);
+  CHECK(own.redis.is_running());
+  auto again = own.redis.start(Clock::now() + 100ms);
+  kill(pid, SIGCONT);
+  REQUIRE(!again);
+  CHECK(again.error().code == Errc::timeout);
+  CHECK(own.redis.start(Clock::now() + 10s));
+  CHECK(pid_of(own.redis) == pid);
 }
 
 TEST_CASE("why it cannot be started is said") {

@@ -182,6 +182,8 @@ Async<Claim> retry(Board board, std::string claim_id) {
   auto newest = co_await board.claim_on(read->artefact_id);
   if (newest && is_open(newest->status))
     co_return fail(Errc::refused, "claim {} on the same artefact is open", newest->id);
+  if (newest && newest->id != claim_id)
+    co_return fail(Errc::refused, "claim {} on the same artefact came after it", newest->id);
   auto goal = co_await goal_of(board, read->artefact_id);
   if (!goal) co_return std::unexpected(goal.error());
   Command unmark("SREM", board.keys().cancelled(), *goal);

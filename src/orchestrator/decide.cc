@@ -297,6 +297,7 @@ class Decider {
     feedback.artefact_id = target.id;
     feedback.status = ClaimStatus::pending_assignment;
     feedback.additional_context_ids = reviews;
+    feedback.children_before = claim().children_before;  // older results are not its own
     if (!facts_.busy.contains(target.role)) {
       feedback.granted_exclusive_agent = feedback.last_grant_agent = target.role;
       feedback.last_grant_time = std::chrono::floor<std::chrono::seconds>(facts_.now);

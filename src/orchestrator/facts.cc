@@ -31,8 +31,15 @@ Part part_of(const Artefact& artefact) {
 std::optional<PhaseState> phase_of(const Claim& claim, const Bids& bids) {
   if (claim.phase_state) {
     auto phase = *claim.phase_state;
-    std::erase(phase.granted_agents, "");  // as the Go program leaves it in its queue
-    return phase;
+    // As the Go program leaves it in its queue, or when it takes a claim out of that.
+    std::erase(phase.granted_agents, "");
+    bool is_behind = claim.status == ClaimStatus::pending_exclusive &&
+                     (phase.current != Phase::exclusive || phase.granted_agents.empty());
+    if (!is_behind) return phase;
+    PhaseState exclusive{Phase::exclusive, {}, {}, phase.all_bids, phase.start_time};
+    if (!claim.granted_exclusive_agent.empty())
+      exclusive.granted_agents = {claim.granted_exclusive_agent};
+    return exclusive;
   }
   switch (claim.status) {
     case ClaimStatus::pending_review:

@@ -51,10 +51,15 @@ awaitable<void> Orchestrator::claim(Part target) {
       open_.add(made->claim);
       open_.look_at(made->claim.id);
     }
-    if (!made && !note(made.error(), "claim an artefact", target.id) && !is_lasting(made.error()))
-      sweep_soon();
   }
   --looks_;
+  pump();
+  if (made || note(made.error(), "claim an artefact", target.id) || is_lasting(made.error()))
+    co_return;
+  co_await sleep_for(retry_after);
+  auto state = co_await asio::this_coro::cancellation_state;
+  if (is_cancelled(state)) co_return;
+  claim_soon(std::move(target));
   pump();
 }
 
@@ -109,6 +114,12 @@ Async<> Orchestrator::read(OpenClaim& open) {
   open.is_outdated = false;
   auto claim = co_await board_.claim(id);
   if (!claim) co_return std::unexpected(claim.error());
+  open_.retarget(open, claim->artefact_id);
+  if (!is_open(claim->status)) {  // nothing else of it matters, or need be readable
+    open.facts.claim = *std::move(claim);
+    open.is_known = true;
+    co_return ok;
+  }
   auto bids = co_await board_.bids(id);
   if (!bids) co_return std::unexpected(bids.error());
   auto target = co_await board_.artefact(claim->artefact_id);
@@ -117,6 +128,17 @@ Async<> Orchestrator::read(OpenClaim& open) {
   if (!children) co_return std::unexpected(children.error());
   for (const auto& unreadable : children->unreadable)
     log::warn("orchestrator.ignored_artefact", "claim", id, "what", unreadable.what);
+  // What the Go program wrote and nobody has indexed yet.
+  if (claim->phase_state)
+    for (const auto& [role, result] : claim->phase_state->received) {
+      if (std::ranges::find(children->items, result, &Artefact::id) != children->items.end())
+        continue;
+      auto received = co_await board_.artefact(result);
+      if (received)
+        children->items.push_back(*std::move(received));
+      else if (!is_lasting(received.error()))
+        co_return std::unexpected(received.error());
+    }
   open.facts.claim = *std::move(claim);
   open.facts.target = part_of(*target);
   open.facts.bids = *std::move(bids);
@@ -130,7 +152,7 @@ Async<> Orchestrator::read(OpenClaim& open) {
 Async<> Orchestrator::complete_facts(OpenClaim& open) {
   if (!open.is_known) {
     auto done = co_await read(open);
-    if (!done) co_return done;
+    if (!done || !is_open(open.facts.claim.status)) co_return done;
   }
   auto& facts = open.facts;
   facts.workflow.reset();
@@ -195,7 +217,8 @@ Async<> Orchestrator::replace(OpenClaim& open, Decision decision) {
                                                 std::move(terms));
   if (!replaced) {
     open_.remove(feedback.id);
-    sweep_soon();  // should it be there all the same
+    if (replaced.error().code != Errc::held_elsewhere)
+      sweep_soon();  // should it be there all the same
     co_return std::unexpected(replaced.error());
   }
   count(decision);

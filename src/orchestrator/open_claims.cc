@@ -27,12 +27,24 @@ void OpenClaims::remove(const std::string& claim_id) {
   auto closed = std::move(found->second.facts.claim);
   timers_.erase({found->second.wake_at, claim_id});
   claims_.erase(found);
-  auto target = by_target_.find(closed.artefact_id);
-  if (target != by_target_.end() && target->second.erase(claim_id) > 0 && target->second.empty())
-    by_target_.erase(target);
+  leave_target(closed.artefact_id, claim_id);
   closed.id = claim_id;
   closed.status = ClaimStatus::complete;
   note(closed);
+}
+
+void OpenClaims::retarget(OpenClaim& open, const std::string& artefact_id) {
+  auto& claim = open.facts.claim;
+  if (claim.artefact_id == artefact_id) return;
+  leave_target(claim.artefact_id, claim.id);
+  by_target_[artefact_id].insert(claim.id);
+  claim.artefact_id = artefact_id;
+}
+
+void OpenClaims::leave_target(const std::string& artefact_id, const std::string& claim_id) {
+  auto target = by_target_.find(artefact_id);
+  if (target != by_target_.end() && target->second.erase(claim_id) > 0 && target->second.empty())
+    by_target_.erase(target);
 }
 
 Words OpenClaims::ids() const {

@@ -35,6 +35,8 @@ class OpenClaims {
   // Also when it is there. What is known of a new one is what the caller sets.
   OpenClaim& add(const board::Claim& claim);
   void remove(const std::string& claim_id);
+  // It is on another artefact than an event said.
+  void retarget(OpenClaim& open, const std::string& artefact_id);
   bool has_claim_on(const std::string& artefact_id) const {
     return by_target_.contains(artefact_id);
   }
@@ -66,6 +68,7 @@ class OpenClaims {
   std::size_t in_line() const { return urgent_.size() + patient_.size(); }
 
  private:
+  void leave_target(const std::string& artefact_id, const std::string& claim_id);
   void doubt(OpenClaim& open);
   void line_up(const std::string& claim_id, OpenClaim& open, bool is_urgent);
 

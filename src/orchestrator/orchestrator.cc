@@ -134,14 +134,18 @@ void Orchestrator::on_workflow_event(const WorkflowEvent& event) {
   } else if (event.name == "claim_terminated" || event.name == "claim_completed") {
     open_.doubt(text_in(event, "claim_id"));
   } else if (event.name == "orchestrator_paused") {
+    ++switches_heard_;
     is_paused_ = true;
   } else if (event.name == "orchestrator_resumed") {
+    ++switches_heard_;
     is_paused_ = false;
     open_.look_at_all();
   } else if (event.name == "goal_cancelled") {
+    ++switches_heard_;
     cancelled_.insert(text_in(event, "goal_id"));
     open_.look_at_all();
   } else if (event.name == "claim_retried") {
+    ++switches_heard_;
     cancelled_.erase(text_in(event, "goal_id"));
   }
 }

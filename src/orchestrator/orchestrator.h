@@ -119,7 +119,8 @@ class Orchestrator {
   std::set<std::string>
       claiming_;  // artefacts that are in unclaimed_, or for which a claim is made
   std::vector<Heard> heard_;
-  std::set<std::string> cancelled_;  // goals
+  std::set<std::string> cancelled_;   // goals
+  std::uint64_t switches_heard_ = 0;  // that it was paused, resumed, or a goal cancelled
   bool is_paused_ = false, is_ready_ = false, is_swept_ = false;
   bool needs_sweep_ = false, needs_reindex_ = false, is_pumping_ = false;
   std::size_t looks_ = 0;

@@ -18,14 +18,17 @@ Words Slots::note(const Claim& claim) {
   Words next;
   for (auto& [name, role] : roles_) {
     bool had = role.granted.erase(claim.id) > 0;
-    if (auto since = role.since.extract(claim.id)) role.waiting.erase({since.mapped(), claim.id});
+    if (auto since = role.since.extract(claim.id)) {
+      role.waiting.erase({since.mapped(), claim.id});
+      had = true;  // a place in line: the next one may be its turn
+    }
     if (is_exclusive && claim.granted_exclusive_agent == name) {
       role.granted.insert(claim.id);
     } else if (is_exclusive && claim.grant_queue && claim.grant_queue->agent_name == name) {
       role.waiting.emplace(claim.grant_queue->paused_at, claim.id);
       role.since[claim.id] = claim.grant_queue->paused_at;
     }
-    if (!had || role.granted.contains(claim.id)) continue;
+    if (!had || role.granted.contains(claim.id) || role.since.contains(claim.id)) continue;
     for (auto each = role.waiting.begin(); each != role.waiting.end() && next.size() < role.free();
          ++each)
       next.push_back(each->second);

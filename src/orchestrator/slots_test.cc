@@ -65,6 +65,9 @@ TEST_CASE("what becomes free is for those who wait longest") {
   slots.note(waiting("last", "coder", UnixTime(10ms)));
   slots.note(over("late"));
   CHECK(slots.note(over("early")) == Words{"last"});
-  slots.note(over("last"));
+  // Nor does it keep the next one waiting, when it was first in line and its place was free.
+  slots.note(waiting("next", "coder", UnixTime(11ms)));
+  CHECK(slots.note(over("last")) == Words{"next"});
+  slots.note(over("next"));
   CHECK(slots.is_free("coder", "new"));
 }

@@ -80,6 +80,7 @@ Async<> Orchestrator::begin_indexing() {
 
 // What users may switch at any time.
 Async<> Orchestrator::read_switches() {
+  auto heard = switches_heard_;
   std::vector<Command> commands;
   commands.emplace_back("EXISTS", board_.keys().paused());
   commands.emplace_back("SMEMBERS", board_.keys().cancelled());
@@ -87,6 +88,7 @@ Async<> Orchestrator::read_switches() {
   auto replies = co_await board_.client().batch(std::move(commands), options);
   for (auto& reply : replies)
     if (!reply) co_return std::unexpected(reply.error());
+  if (heard != switches_heard_) co_return ok;  // what was heard is newer than these answers
   bool is_paused = replies[0]->number == 1;
   if (is_paused != is_paused_)
     log::info(is_paused ? "orchestrator.paused" : "orchestrator.resumed");
@@ -120,6 +122,7 @@ Async<> Orchestrator::find_open_claims() {
 
 Async<> Orchestrator::find_unclaimed() {
   auto listing = oldest_first();
+  listing.limit = 50;  // with their payloads, which may be large
   do {
     auto page = co_await board_.unclaimed(listing);
     if (!page) co_return std::unexpected(page.error());

@@ -100,10 +100,10 @@ std::optional<milliseconds> parse_go_duration(std::string_view text) {
   while (!text.empty()) {
     auto digits = std::min(text.find_first_not_of("0123456789."), text.size());
     auto word = text.substr(0, digits);
-    const char* last = word.data() + word.size();
     double number = 0;
-    auto [end, error] = std::from_chars(word.data(), last, number, std::chars_format::fixed);
-    bool is_number = digits > 0 && error == std::errc() && end == last;
+    auto [end, error] =
+        std::from_chars(word.data(), word.data() + word.size(), number, std::chars_format::fixed);
+    bool is_number = digits > 0 && error == std::errc() && end == word.data() + word.size();
     text.remove_prefix(digits);
     auto name = text.substr(0, text.find_first_of("0123456789."));
     text.remove_prefix(name.size());
