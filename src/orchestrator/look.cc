@@ -59,7 +59,7 @@ awaitable<void> Orchestrator::claim(Part target) {
   co_await sleep_for(retry_after);
   auto state = co_await asio::this_coro::cancellation_state;
   if (is_cancelled(state)) co_return;
-  claim_soon(std::move(target));
+  claim_soon(target);
   pump();
 }
 
