@@ -76,7 +76,7 @@ awaitable<void> beside_orchestrator(const RedisServer& server, Body body) {
   must(co_await feed.settled(Clock::now() + 10s));
   TaskGroup tasks(executor);
   tasks.start("orchestrator", orchestrate(orchestrator));
-  while (!orchestrator.is_ready()) co_await sleep_for(1ms);
+  co_await orchestrator.ready();
   co_await body(board, feed);
   tasks.stop();
   co_await tasks.join();

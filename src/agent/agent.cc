@@ -21,7 +21,11 @@ bool awaits_bids(ClaimStatus status) {
 
 }  // namespace
 
-Agent::Agent(Board board, AgentTerms terms) : board_(std::move(board)), terms_(std::move(terms)) {}
+Agent::Agent(Board board, AgentTerms terms)
+    : board_(std::move(board)),
+      terms_(std::move(terms)),
+      sweep_wanted_(board_.client().executor()),
+      became_ready_(board_.client().executor()) {}
 
 AgentStats Agent::stats() const {
   auto stats = stats_;
@@ -31,29 +35,25 @@ AgentStats Agent::stats() const {
 }
 
 Async<> Agent::run() {
-  sweep_wanted_.emplace(co_await asio::this_coro::executor);
+  struct Ended {
+    Agent& self;
+    ~Ended() {
+      self.is_ready_ = false;
+      log::info("agent.stopped", "role", self.role_.name);
+    }
+  } ended{*this};
   FeedTerms hears;
   hears.artefacts = hears.workflow = false;
   hears.grants_to = {role_.name};
-  BoardFeed feed(board_.client(), board_.keys(), hears);
-  auto body = [](TaskGroup& tasks, Agent& self, BoardFeed& events) -> Async<> {
-    return self.work(tasks, events);
+  auto body = [](TaskGroup& tasks, BoardFeed& feed, Agent& self) -> Async<> {
+    return self.work(tasks, feed);
   };
-  std::exception_ptr thrown;
-  Result<> result = ok;
-  try {
-    result = co_await with_group(body, *this, feed);
-  } catch (...) {
-    thrown = std::current_exception();
-  }
-  bool throws = co_await asio::this_coro::throw_if_cancelled();
-  co_await asio::this_coro::throw_if_cancelled(false);
-  is_ready_ = false;
-  co_await feed.close();
-  co_await asio::this_coro::throw_if_cancelled(throws);
-  log::info("agent.stopped", "role", role_.name);
-  if (thrown) std::rethrow_exception(thrown);
-  co_return result;
+  auto worked = co_await with_feed(board_.client(), board_.keys(), hears, body, *this);
+  co_return worked;
+}
+
+awaitable<void> Agent::ready() {
+  while (!is_ready_) co_await became_ready_.wait();
 }
 
 Async<> Agent::work(TaskGroup& tasks, BoardFeed& feed) {
@@ -89,7 +89,7 @@ void Agent::on_event(const BoardEvent& event) {
     // What we wrote may be lost with a server.
     std::erase_if(taken_, [this](const std::string& id) { return !is_at(id); });
     needs_sweep_ = true;
-    sweep_wanted_->notify();
+    sweep_wanted_.notify();
   } else if (const auto* claim = std::get_if<Claim>(&event)) {
     // It may be told again because somebody misses our bid.
     bid_on_.erase(claim->id);
@@ -111,9 +111,9 @@ awaitable<void> Agent::keep_sweeping() {
     auto state = co_await asio::this_coro::cancellation_state;
     if (is_cancelled(state)) co_return;
     if (!swept) log::warn("agent.sweep_failed", "role", role_.name, "why", swept.error().what);
-    is_ready_ = is_ready_ || swept;
+    if (swept && !std::exchange(is_ready_, true)) became_ready_.notify();
     auto next = Clock::now() + (swept ? terms_.sweep_every : 1s);
-    if (!needs_sweep_) co_await sweep_wanted_->wait(next);
+    if (!needs_sweep_) co_await sweep_wanted_.wait(next);
   }
 }
 

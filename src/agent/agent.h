@@ -58,6 +58,7 @@ class Agent {
 
   // It hears everything, and has looked at all that there was.
   bool is_ready() const { return is_ready_; }
+  awaitable<void> ready();  // returns when that is so
   AgentStats stats() const;
 
  private:
@@ -99,7 +100,7 @@ class Agent {
   std::set<std::string> taken_;    // in the queue, running, or done
   std::set<std::string> running_;
   AgentStats stats_;
-  std::optional<Event> sweep_wanted_;
+  Event sweep_wanted_, became_ready_;
 };
 
 }  // namespace warren

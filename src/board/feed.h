@@ -15,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "base/task.h"
 #include "board/events.h"
 #include "board/keys.h"
 #include "redis/subscriber.h"
@@ -49,5 +50,26 @@ class BoardFeed {
   board::BoardKeys keys_;
   redis::Subscriber subscriber_;
 };
+
+// Runs body(group, feed, args...) with a feed of the board and a group of tasks, and puts both away
+// however the body ended: see with_group.
+template <class Body, class... Args>
+Async<> with_feed(redis::Client& client, board::BoardKeys keys, board::FeedTerms terms, Body body,
+                  Args&... args) {
+  BoardFeed feed(client, std::move(keys), std::move(terms));
+  std::exception_ptr thrown;
+  Result<> result = ok;
+  try {
+    result = co_await with_group(body, feed, args...);
+  } catch (...) {
+    thrown = std::current_exception();
+  }
+  bool throws = co_await asio::this_coro::throw_if_cancelled();
+  co_await asio::this_coro::throw_if_cancelled(false);
+  co_await feed.close();
+  co_await asio::this_coro::throw_if_cancelled(throws);
+  if (thrown) std::rethrow_exception(thrown);
+  co_return result;
+}
 
 }  // namespace warren

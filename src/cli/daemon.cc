@@ -55,7 +55,8 @@ Daemon::Daemon(std::string prefix, Instance instance, Board board, std::optional
     : prefix_(std::move(prefix)),
       instance_(std::move(instance)),
       board_(std::move(board)),
-      crew_(std::move(crew)) {}
+      crew_(std::move(crew)),
+      staffed_(board_.client().executor()) {}
 
 Async<> Daemon::work(LeaseSession& session, bool with_agents) {
   if (!crew_) {
@@ -83,6 +84,7 @@ Async<> Daemon::work_under(Lease& lease, bool with_agents) {
   for (const auto& role : crew_->roles)
     if (with_agents)
       agents_.emplace_back(board_, AgentTerms{role, instance_.entry().workspace_path});
+  staffed_.notify();
   auto worked = co_await with_group(run_with_agents, *orchestrator_, agents_);
   co_return worked;
 }
@@ -103,6 +105,12 @@ bool Daemon::is_ready() const {
   if (!crew_) return true;
   return orchestrator_ && orchestrator_->is_ready() &&
          std::ranges::all_of(agents_, [](const Agent& agent) { return agent.is_ready(); });
+}
+
+awaitable<void> Daemon::ready() {
+  while (crew_ && !orchestrator_) co_await staffed_.wait();
+  if (orchestrator_) co_await orchestrator_->ready();
+  for (auto& agent : agents_) co_await agent.ready();
 }
 
 std::string Daemon::page() const {

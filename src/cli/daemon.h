@@ -25,6 +25,7 @@ class Daemon {
   // `with_agents` those run elsewhere.
   Async<> work(LeaseSession& session, bool with_agents);
   bool is_ready() const;
+  awaitable<void> ready();  // returns when that is so
   HttpAnswer answer(const HttpRequest& request) const;
 
  private:
@@ -38,6 +39,7 @@ class Daemon {
   std::optional<Crew> crew_;
   std::optional<Orchestrator> orchestrator_;
   std::deque<Agent> agents_;
+  Event staffed_;  // there are an orchestrator and agents
   mutable Metrics metrics_;
   std::vector<std::shared_ptr<void>> published_;
 };

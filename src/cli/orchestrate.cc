@@ -36,7 +36,7 @@ bool report(int& to, const std::string& line) {
 // Tells the world, and whoever started it, once all of it is at work; then looks after the log.
 Async<> tell_when_ready(Daemon& daemon, std::string url, int& report_to) {
   auto& instance = daemon.instance();
-  while (!daemon.is_ready()) co_await sleep_for(2ms);
+  co_await daemon.ready();
   auto announced = co_await instance.announce(url);
   if (!announced) co_return announced;
   log::info("instance.ready", "name", instance.name(), "url", url);

@@ -32,29 +32,27 @@ Orchestrator::Orchestrator(Board board, Fencing fencing, OrchestratorTerms terms
       over_(board_.client().executor()),
       sweep_wanted_(board_.client().executor()),
       heard_any_(board_.client().executor()),
-      time_changed_(board_.client().executor()) {}
+      time_changed_(board_.client().executor()),
+      became_ready_(board_.client().executor()) {}
 
 Async<> Orchestrator::run() {
-  FeedTerms feed_terms;
-  BoardFeed feed(board_.client(), board_.keys(), feed_terms);
-  auto body = [](TaskGroup& tasks, Orchestrator& self, BoardFeed& from) -> Async<> {
-    return self.work(tasks, from);
+  struct Ended {
+    Orchestrator& self;
+    ~Ended() {
+      self.tasks_ = nullptr;
+      self.is_ready_ = false;
+    }
+  } ended{*this};
+  auto body = [](TaskGroup& tasks, BoardFeed& feed, Orchestrator& self) -> Async<> {
+    return self.work(tasks, feed);
   };
-  std::exception_ptr thrown;
-  Result<> result = ok;
-  try {
-    result = co_await with_group(body, *this, feed);
-  } catch (...) {
-    thrown = std::current_exception();
-  }
-  tasks_ = nullptr;
-  is_ready_ = false;
-  bool throws = co_await asio::this_coro::throw_if_cancelled();
-  co_await asio::this_coro::throw_if_cancelled(false);
-  co_await feed.close();
-  co_await asio::this_coro::throw_if_cancelled(throws);
-  if (thrown) std::rethrow_exception(thrown);
-  co_return result;
+  FeedTerms everything;
+  auto worked = co_await with_feed(board_.client(), board_.keys(), everything, body, *this);
+  co_return worked;
+}
+
+awaitable<void> Orchestrator::ready() {
+  while (!is_ready_) co_await became_ready_.wait();
 }
 
 Async<> Orchestrator::work(TaskGroup& tasks, BoardFeed& feed) {

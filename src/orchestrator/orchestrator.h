@@ -64,6 +64,7 @@ class Orchestrator {
   Async<> run();
 
   bool is_ready() const { return is_ready_; }
+  awaitable<void> ready();  // returns when that is so
   OrchestratorStats stats() const;
   // Keeps warren_orchestrator_… up to date for as long as the caller keeps what is returned.
   [[nodiscard]] std::shared_ptr<void> publish(Metrics& metrics) const;
@@ -126,7 +127,7 @@ class Orchestrator {
   std::size_t looks_ = 0;
   TaskGroup* tasks_ = nullptr;  // while it runs
   std::optional<Error> lost_;
-  Event over_, sweep_wanted_, heard_any_, time_changed_;
+  Event over_, sweep_wanted_, heard_any_, time_changed_, became_ready_;
   board::UnixTime next_wake_ = board::UnixTime::max();
   OrchestratorStats stats_;
 };

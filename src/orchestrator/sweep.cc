@@ -38,6 +38,7 @@ awaitable<void> Orchestrator::keep_sweeping() {
       ++stats_.sweeps;
       if (!is_ready_) log::info("orchestrator.ready", "open_claims", open_.size());
       is_ready_ = true;
+      became_ready_.notify();
     }
     auto next = Clock::now() + (done ? Clock::duration(terms_.sweep_every) : retry_after);
     if (!done || !needs_sweep_) co_await sweep_wanted_.wait(next);
