@@ -236,6 +236,7 @@ void Machine::on_tail(Clock::time_point now, const Request& request, const Reply
   if (!tail->born.empty()) born_ = tail->born;
   auto at = std::move(tail->at);
   if (phase_ == MirrorPhase::subscribed) {
+    born_ = tail->born;  // what begins after an empty log is no other history
     if (is_other && ready_ && !told_) tell_rewrite({}, published_->version(), true);
     position_ = at;
     target_ = at.version;

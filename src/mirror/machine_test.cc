@@ -282,6 +282,22 @@ TEST_CASE("a log that began anew is another history, also when its versions go o
   }
 }
 
+TEST_CASE("what begins where all was gone is not another rewrite, whoever tells of it first") {
+  Bench b;
+  b.load(text("5-1 x:1 x:1"));
+  b.answer(b.tail_check(), nil());
+  b.now += 2s;
+  b.answer(b.expect(Kind::tail), nil());
+  b.answer(b.expect(Kind::scan), array({text("0"), array({})}));
+  b.answer(b.expect(Kind::catch_up), array({}));
+  CHECK(b.machine.take_rewrites().size() == 1);
+  b.machine.publish();
+  b.answer(b.expect(Kind::tail), text("5-0 y:1 y:1"));  // before its push
+  b.push(pushed("5-0", "-", "y:1", "b"));
+  CHECK(b.has("b"));
+  CHECK(b.machine.take_rewrites().empty());
+}
+
 TEST_CASE("a tail that was overtaken by pushes while it was asked for is no surprise") {
   Bench b;
   b.load(text("5-1 x:1"));
