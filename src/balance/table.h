@@ -38,10 +38,10 @@ BinaryHost binary_host(std::string_view address);
 inline constexpr double unknown_place = std::numeric_limits<double>::quiet_NaN();
 
 struct NodeFacts {
-  std::string id;
-  std::string base_url;  // as reported: with or without a scheme
-  std::string tenant;    // owner of a dedicated node; empty: shared
-  std::string cluster;
+  std::string id = {};
+  std::string base_url = {};  // as reported: with or without a scheme
+  std::string tenant = {};    // owner of a dedicated node; empty: shared
+  std::string cluster = {};
   bool is_healthy = false;
   bool is_stale = true;
   NodeMode mode = NodeMode::normal;
@@ -51,10 +51,10 @@ struct NodeFacts {
   double ram_current = 0, ram_max = 0;
   double up_speed = 0, down_speed = 0, bw_limit = 0;  // bytes a second
   bool cap_ingest = false, cap_edge = false, cap_storage = false, cap_processing = false;
-  std::vector<std::string> roles;
-  std::vector<std::string> tags;
-  std::vector<std::string> config_streams;  // allow-list; empty: all
-  std::string outputs_json;                 // protocol -> URL template, as reported
+  std::vector<std::string> roles = {};
+  std::vector<std::string> tags = {};
+  std::vector<std::string> config_streams = {};  // allow-list; empty: all
+  std::string outputs_json = {};                 // protocol -> URL template, as reported
   std::uint64_t connections = 0;
 };
 
@@ -64,15 +64,16 @@ struct Holding {
   bool is_replicated = false;
   std::uint32_t viewers = 0;
   std::uint64_t bytes_up = 0, bytes_down = 0;
+  bool operator==(const Holding&) const = default;
 };
 
 struct StreamFacts {
   std::string name;  // bare
-  std::string playback_id;
-  std::string tenant;
-  std::string origin_node;
+  std::string playback_id = {};
+  std::string tenant = {};
+  std::string origin_node = {};
   bool is_live = false;
-  std::string buffer_state;
+  std::string buffer_state = {};
 };
 
 // What redirects that are under way cost a node: added by redirects, taken back when the viewer
