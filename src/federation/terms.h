@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "rpc/terms.h"
 
 namespace warren::federation {
 
@@ -21,17 +22,12 @@ struct PeerTerms {
 // invalid names the word that is wrong.
 Result<std::vector<PeerTerms>> parse_peers(std::string_view peers, std::string_view tenants);
 
-// PEM files; none of them: without TLS.
-struct TlsFiles {
-  std::string certificate, key, authority;
-};
-
 struct FederationTerms {
   std::vector<PeerTerms> peers = {};
   std::string address = {};     // host:port under which other clusters reach this instance
   std::string public_url = {};  // https://play.a.example: where viewers of this cluster are sent
   std::string token = {};       // FOGHORN_PEER_TOKEN: what peers show each other; empty: nothing
-  TlsFiles tls = {};
+  rpc::TlsFiles tls = {};
   std::string registry = {};  // host:port of a BootstrapService; empty: there is none
 
   std::chrono::milliseconds leader_ttl = 15s;

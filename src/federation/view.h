@@ -10,6 +10,7 @@
 // Everything expires by the local clock, as its key does in Redis, so a peer that is gone is
 // forgotten without anybody saying so. Bounded per peer: a peer that tells too much is not heard
 // beyond that.
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -18,6 +19,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "federation/frames.h"
 #include "federation/record.h"
 
 namespace warren::federation {
@@ -38,18 +40,23 @@ class View {
   // peer has told too much.
   Result<> put(Clock::time_point now, const Record& record, Clock::time_point expires);
   void erase(Kind kind, const std::string& id);
-  // Lets all that came from this peer live on: its digest said that it is still so.
+  // Lets what this peer advertises live on: its digest said that it is still so.
   void refresh(Clock::time_point now, const std::string& peer);
   void expire(Clock::time_point now);
-  // Of what was not heard of since: it is not in Redis any more.
+  // What was not heard of since: it is not in Redis any more.
   void forget_unheard(Clock::time_point since);
+  bool was_heard(Kind kind, const std::string& id, Clock::time_point since) const;
+  // What a peer advertises, as records and as what they say.
+  void each_item(const std::string& peer,
+                 const std::function<void(const Record&, const Item&)>& visit) const;
 
   // --- for decisions; null and empty: nothing is known -----------------------------------------
+  // What is pointed at is there until the next change.
   struct Ad {
-    std::string peer;
-    StreamAd ad;
+    std::string_view peer;
+    const StreamAd* ad;
   };
-  std::vector<const Ad*> ads(Clock::time_point now, const std::string& stream) const;
+  std::vector<Ad> ads(Clock::time_point now, const std::string& stream) const;
   const std::string* stream_of_playback(Clock::time_point now, const std::string& id) const;
   const EdgeTelemetry* telemetry(Clock::time_point now, const std::string& peer,
                                  const std::string& node) const;
@@ -62,11 +69,11 @@ class View {
   std::vector<const ActiveReplication*> replications(Clock::time_point now) const;
   const PeerHeartbeat* heartbeat(Clock::time_point now, const std::string& peer) const;
   const EdgeSummary* summary(Clock::time_point now, const std::string& peer) const;
-  struct ArtifactAt {
-    std::string peer;
-    RemoteArtifact artifact;
+  struct Artifact {
+    std::string_view peer;
+    const RemoteArtifact* artifact;
   };
-  std::vector<const ArtifactAt*> artifacts(Clock::time_point now, const std::string& hash) const;
+  std::vector<Artifact> artifacts(Clock::time_point now, const std::string& hash) const;
   std::map<std::string, std::string> addresses(
       Clock::time_point now) const;  // cluster -> host:port
 
