@@ -156,8 +156,8 @@ TEST_CASE(
   auto body = [](RedisServer& s) -> awaitable<void> {
     auto user = [&s](std::string name) {
       auto settings = settings_for(s);
-      settings.username = "foghorn-" + name;
-      settings.password = "pass";
+      settings.credentials.username = "foghorn-" + name;
+      settings.credentials.password = "pass";
       return settings;
     };
     auto a = co_await start_member(user("abc"), cluster_terms("a", "abc"));
