@@ -12,10 +12,10 @@ namespace warren::cli {
 namespace json = boost::json;
 
 FoghornOptions add_foghorn_options(CLI::App& app) {
-  return {add_value(app, "--url", "URL", "of an instance that runs", nullptr,
-                    "http://127.0.0.1:18008"),
-          add_value(app, "--cluster", "ID", "of several that it serves", nullptr, ""),
-          add_value(app, "--timeout", "TIME", "for the answer", duration(), "5s")};
+  return {
+      add_value(app, "--url", "URL", "of an instance that runs", nullptr, "http://127.0.0.1:18008"),
+      add_value(app, "--cluster", "ID", "of several that it serves", nullptr, ""),
+      add_value(app, "--timeout", "TIME", "for the answer", duration(), "5s")};
 }
 
 namespace {
@@ -125,8 +125,14 @@ void print_choice(const json::object& says, bool with_reasons, const Paint& pain
   const auto* nodes = says.if_contains("nodes");
   if (with_reasons && nodes)
     print_table(nodes->as_array(),
-                {{"NODE", "node_id"}, {"SCORE", "score"}, {"CPU", "cpu"}, {"RAM", "ram"},
-                 {"BW", "bw"}, {"GEO", "geo"}, {"BONUS", "bonus"}, {"TAGS", "adjustment"},
+                {{"NODE", "node_id"},
+                 {"SCORE", "score"},
+                 {"CPU", "cpu"},
+                 {"RAM", "ram"},
+                 {"BW", "bw"},
+                 {"GEO", "geo"},
+                 {"BONUS", "bonus"},
+                 {"TAGS", "adjustment"},
                  {"LEFT OUT", "rejected"}},
                 paint);
   else if (nodes && !nodes->as_array().empty())
@@ -148,8 +154,8 @@ void add_balance(CLI::App& root, Action& chosen) {
   auto* in_json = add_json(*app);
   app->callback([=, &chosen] {
     chosen = [=](const Context& context) -> Result<Exit> {
-      auto target = "/v1/balance?stream=" +
-                    percent_encoded(stream->count() > 0 ? value_of(*stream) : "");
+      auto target =
+          "/v1/balance?stream=" + percent_encoded(stream->count() > 0 ? value_of(*stream) : "");
       for (auto [name, option] : {std::pair{"lat", lat}, {"lon", lon}, {"cap", cap}})
         if (option->count() > 0)
           target += fmt::format("&{}={}", name, percent_encoded(value_of(*option)));
@@ -182,10 +188,9 @@ Result<json::value> ask_foghorn(const Context& context, const FoghornOptions& op
   auto all = [](Async<HttpReply> work, Result<HttpReply>& into) -> awaitable<void> {
     into = co_await std::move(work);
   };
-  asio::co_spawn(context.io, all(ask(*server, std::move(target), timeout), reply),
-                 [](std::exception_ptr thrown) {
-                   ensure(!thrown, "a command returns its errors");
-                 });
+  asio::co_spawn(
+      context.io, all(ask(*server, std::move(target), timeout), reply),
+      [](std::exception_ptr thrown) { ensure(!thrown, "a command returns its errors"); });
   context.io.run();
   if (!reply) return std::unexpected(reply.error());
   return understood(*reply);
@@ -193,23 +198,48 @@ Result<json::value> ask_foghorn(const Context& context, const FoghornOptions& op
 
 void add_foghorn_looks(CLI::App& root, Action& chosen) {
   add_one_list(root, chosen,
-               {"nodes", "The nodes of a cluster", "/v1/nodes?limit=10000",
-                {{"NODE", "node_id"}, {"ACTIVE", "is_active"}, {"MODE", "operational_mode"},
-                 {"CPU%", "cpu"}, {"UP", "up_speed"}, {"LIMIT", "bw_limit"},
-                 {"STREAMS", "stream_count"}, {"VIEWERS", "active_viewers"}, {"URL", "base_url"}}});
+               {"nodes",
+                "The nodes of a cluster",
+                "/v1/nodes?limit=10000",
+                {{"NODE", "node_id"},
+                 {"ACTIVE", "is_active"},
+                 {"MODE", "operational_mode"},
+                 {"CPU%", "cpu"},
+                 {"UP", "up_speed"},
+                 {"LIMIT", "bw_limit"},
+                 {"STREAMS", "stream_count"},
+                 {"VIEWERS", "active_viewers"},
+                 {"URL", "base_url"}}});
   add_one_list(root, chosen,
-               {"streams", "The streams of a cluster", "/v1/streams?limit=10000",
-                {{"STREAM", "internal_name"}, {"STATUS", "status"}, {"BUFFER", "buffer_state"},
-                 {"VIEWERS", "viewers"}, {"NODES", "instances"}, {"ORIGIN", "node_id"},
+               {"streams",
+                "The streams of a cluster",
+                "/v1/streams?limit=10000",
+                {{"STREAM", "internal_name"},
+                 {"STATUS", "status"},
+                 {"BUFFER", "buffer_state"},
+                 {"VIEWERS", "viewers"},
+                 {"NODES", "instances"},
+                 {"ORIGIN", "node_id"},
                  {"TENANT", "tenant_id"}}});
   add_one_list(root, chosen,
-               {"artifacts", "What nodes of a cluster have stored", "/v1/artifacts?limit=10000",
-                {{"CONTENT", "content_id"}, {"TYPE", "type"}, {"SIZE", "size"}, {"NODES", "nodes"},
+               {"artifacts",
+                "What nodes of a cluster have stored",
+                "/v1/artifacts?limit=10000",
+                {{"CONTENT", "content_id"},
+                 {"TYPE", "type"},
+                 {"SIZE", "size"},
+                 {"NODES", "nodes"},
                  {"NODE", "node_id"}}});
   add_one_list(root, chosen,
-               {"peers", "Other clusters that it knows", "/v1/peers",
-                {{"CLUSTER", "cluster_id"}, {"CONNECTED", "is_connected"}, {"STREAMS", "streams"},
-                 {"EDGES", "edges"}, {"ARTIFACTS", "artifacts"}, {"PROBLEM", "problem"}}});
+               {"peers",
+                "Other clusters that it knows",
+                "/v1/peers",
+                {{"CLUSTER", "cluster_id"},
+                 {"CONNECTED", "is_connected"},
+                 {"STREAMS", "streams"},
+                 {"EDGES", "edges"},
+                 {"ARTIFACTS", "artifacts"},
+                 {"PROBLEM", "problem"}}});
   add_leader(root, chosen);
   add_balance(root, chosen);
 }

@@ -78,8 +78,8 @@ Result<ServeTerms> terms_from(const Config& config) {
     terms.clusters.push_back(std::move(cluster));
   }
   if (terms.clusters.empty()) return fail(Errc::invalid, "CLUSTER_ID names no cluster");
-  auto peers = federation::parse_peers(config.text("foghorn.peers"),
-                                       config.text("foghorn.peer-tenants"));
+  auto peers =
+      federation::parse_peers(config.text("foghorn.peers"), config.text("foghorn.peer-tenants"));
   if (!peers) return std::unexpected(peers.error());
   terms.federation.peers = *std::move(peers);
   terms.federation.token = config.text("foghorn.peer-token");
@@ -93,8 +93,8 @@ Result<ServeTerms> terms_from(const Config& config) {
   if (!proxies) return std::unexpected(proxies.error());
   terms.surface.proxies = *std::move(proxies);
   terms.surface.token = config.text("foghorn.token");
-  terms.surface.policy = config.text("foghorn.policy") == "fair" ? balance::Policy::fair
-                                                                 : balance::Policy::compat;
+  terms.surface.policy =
+      config.text("foghorn.policy") == "fair" ? balance::Policy::fair : balance::Policy::compat;
   terms.surface.rate.per_second = static_cast<double>(number("rate-limit"));
   terms.surface.rate.burst = 2 * terms.surface.rate.per_second;
   terms.address = config.text("foghorn.listen");
@@ -113,7 +113,10 @@ struct Part {
 class Foghorn {
  public:
   Foghorn(asio::any_io_executor executor, redis::Client* client, ServeTerms terms)
-      : executor_(std::move(executor)), client_(client), terms_(std::move(terms)), failed_(executor_) {}
+      : executor_(std::move(executor)),
+        client_(client),
+        terms_(std::move(terms)),
+        failed_(executor_) {}
 
   // Until somebody wants the end, or it cannot go on.
   Async<> run(asio::signal_set& signals);
@@ -164,14 +167,15 @@ Result<> Foghorn::build() {
   return listen();
 }
 
-// Each further cluster has a gRPC port of its own, the next one: callers do not say which they mean.
+// Each further cluster has a gRPC port of its own, the next one: callers do not say which they
+// mean.
 Result<> Foghorn::listen() {
   auto handler = [this](const HttpRequest& request, HttpAnswer& answer) {
     return surface_->answer(request, answer);
   };
-  auto http =
-      HttpServer::listen(executor_, surface_->http_terms(terms_.address, terms_.http_port), handler);
-  if (!http) return std::unexpected(http.error());
+  auto http = HttpServer::listen(executor_, surface_->http_terms(terms_.address, terms_.http_port),
+                                 handler);
+  if (!http) return fail(Errc::refused, "{}", http.error().what);
   http_ = *std::move(http);
   auto port = terms_.grpc_port;
   for (auto& part : parts_) {
@@ -180,7 +184,7 @@ Result<> Foghorn::listen() {
     terms.tls = terms_.federation.tls;
     if (port > 0) ++port;
     auto server = rpc::Server::listen(terms, {&part.federation->service()});
-    if (!server) return std::unexpected(server.error());
+    if (!server) return fail(Errc::refused, "{}", server.error().what);
     part.rpc = *std::move(server);
   }
   return ok;
@@ -273,10 +277,9 @@ Result<Exit> serve_alone(const Context& context, ServeTerms terms) {
   auto all = [](Async<Exit> work, Result<Exit>& into) -> awaitable<void> {
     into = co_await std::move(work);
   };
-  asio::co_spawn(context.io, all(serve(nullptr, std::move(terms)), result),
-                 [](std::exception_ptr thrown) {
-                   ensure(!thrown, "a command returns its errors");
-                 });
+  asio::co_spawn(
+      context.io, all(serve(nullptr, std::move(terms)), result),
+      [](std::exception_ptr thrown) { ensure(!thrown, "a command returns its errors"); });
   context.io.run();
   return result;
 }
@@ -288,7 +291,8 @@ void add_serve(CLI::App& root, Action& chosen) {
   app->footer(
       "Without a Redis in the settings it lives in memory, alone. SIGTERM ends it: requests under "
       "way\n"
-      "are answered, leadership goes to the next instance. FOGHORN_TOKEN (or FOGHORN_TOKEN_FILE) is "
+      "are answered, leadership goes to the next instance. FOGHORN_TOKEN (or FOGHORN_TOKEN_FILE) "
+      "is "
       "the\n"
       "bearer token of what changes state. docs/foghorn.md has all variables.\n\n"
       "Example\n"
@@ -297,9 +301,9 @@ void add_serve(CLI::App& root, Action& chosen) {
   auto add = [&](const char* flag, const char* setting, const char* kind) {
     for (auto& each : foghorn_settings())
       if (each.name == setting)
-        flags.emplace_back(setting,
-                           add_value(*app, flag, kind, each.help + " [" + each.environment + "]",
-                                     nullptr, each.fallback));
+        flags.emplace_back(
+            setting, add_value(*app, flag, kind, each.help + " [" + each.environment + "]", nullptr,
+                               each.fallback));
   };
   add("--port", "foghorn.http-port", "PORT");
   add("--grpc-port", "foghorn.grpc-port", "PORT");
@@ -321,9 +325,8 @@ void add_serve(CLI::App& root, Action& chosen) {
       signal(SIGPIPE, SIG_IGN);
       raise_file_limit();
       if (!has_redis(*config)) return serve_alone(context, *std::move(terms));
-      return with_client(context, *config, 10s, [&](redis::Client& client) {
-        return serve(&client, *std::move(terms));
-      });
+      return with_client(context, *config, 10s,
+                         [&](redis::Client& client) { return serve(&client, *std::move(terms)); });
     };
   });
 }

@@ -56,38 +56,44 @@ void each_match(const RoutingTable& table, std::string_view pattern, Visit visit
 }
 
 struct Sums {
-  std::uint64_t viewers = 0, bytes_up = 0, bytes_down = 0;
+  std::int64_t viewers = 0, bytes_up = 0, bytes_down = 0;
   double bandwidth = 0;
   bool is_there = false;
 };
 // Over the nodes that are active. Of a node's bandwidth a stream has what its viewers make up.
-Sums sums_of(const RoutingTable& table, std::string_view stream) {
+Sums sums_of(const Call& call, std::string_view stream) {
   Sums sums;
-  for (const auto& [place, holding] : balance::holders(table, stream)) {
-    const auto* node = balance::node_at(table, place);
+  const auto& table = call.cluster.table_here();
+  auto view = call.cluster.stream(std::string(stream));
+  if (!view) return sums;
+  for (const auto& instance : view->instances) {
+    auto place = balance::place_of(table, instance.node_id);
+    const auto* node = place ? balance::node_at(table, *place) : nullptr;
     if (!node || !is_active(*node)) continue;
     sums.is_there = true;
-    sums.viewers += holding.viewers;
-    sums.bytes_up += holding.bytes_up;
-    sums.bytes_down += holding.bytes_down;
+    // A node counts connections; where it does not, we count who came and went.
+    auto viewers = std::max(instance.total_connections, instance.viewers);
+    sums.viewers += viewers;
+    sums.bytes_up += instance.bytes_up;
+    sums.bytes_down += instance.bytes_down;
     if (node->connections > 0)
-      sums.bandwidth += node->up_speed * holding.viewers / static_cast<double>(node->connections);
+      sums.bandwidth +=
+          node->up_speed * static_cast<double>(viewers) / static_cast<double>(node->connections);
   }
   return sums;
 }
 
 void tell_viewers(Call& call, const std::string& pattern) {
-  std::uint64_t viewers = 0;
-  const auto& table = call.cluster.table_here();
-  each_match(table, pattern, [&](auto name) { viewers += sums_of(table, name).viewers; });
+  std::int64_t viewers = 0;
+  each_match(call.cluster.table_here(), pattern,
+             [&](auto name) { viewers += sums_of(call, name).viewers; });
   call.answer.body = std::to_string(viewers);
 }
 
 void tell_stream_stats(Call& call, const std::string& pattern) {
   json::object all;
-  const auto& table = call.cluster.table_here();
-  each_match(table, pattern, [&](std::string_view name) {
-    auto sums = sums_of(table, name);
+  each_match(call.cluster.table_here(), pattern, [&](std::string_view name) {
+    auto sums = sums_of(call, name);
     if (sums.is_there)
       all[name] = json::array{sums.viewers, static_cast<std::uint64_t>(sums.bandwidth),
                               sums.bytes_up, sums.bytes_down};

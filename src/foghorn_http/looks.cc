@@ -69,13 +69,17 @@ void drain_status(Call& call, const std::string& id) {
   auto node = call.cluster.node(id);
   if (!node) return refuse(call.answer, 404, "NOT_FOUND", fmt::format("there is no node {}", id));
   auto pending = call.cluster.viewers().pending(id);
-  bool takes_no_more = node->mode != balance::NodeMode::normal;
+  const auto& table = call.cluster.table_here();
+  auto place = balance::place_of(table, id);
+  auto connections = place ? balance::node_at(table, *place)->connections : 0;
+  bool is_empty = node->viewers == 0 && pending == 0 && connections == 0;
   give(call.answer,
        json::object{{"node_id", id},
                     {"operational_mode", name(node->mode)},
                     {"active_viewers", node->viewers},
+                    {"connections", connections},
                     {"pending_redirects", pending},
-                    {"is_drained", takes_no_more && node->viewers == 0 && pending == 0}});
+                    {"is_drained", node->mode != balance::NodeMode::normal && is_empty}});
 }
 
 void balance_for(Call& call) {

@@ -58,20 +58,20 @@ TEST_CASE("an output is found by its name, else by a part of it") {
       R"x({"HLS":"https://HOST/hls/$/index.m3u8","MP4 over WS":"wss://HOST/$.mp4",
           "MP4":["//HOST/$.mp4"],"WebRTC (WHEP)":"https://HOST/webrtc/$","N":7,"E":"","A":[1]})x");
   CHECK(outputs.size() == 4);
-auto found = [&](std::string_view protocol) -> std::string {
-  const auto* output = find_output(outputs, protocol);
-  return output ? output->name : "-";
-};
-CHECK(found("hls") == "HLS");
-CHECK(found("mp4") == "MP4");
-CHECK(found("webrtc") == "WebRTC (WHEP)");
-CHECK(found("wsmp4") == "MP4 over WS");
-CHECK(found("wswebrtc") == "-");
-CHECK(found("dash") == "-");
-CHECK(preferred_output(outputs)->name == "WebRTC (WHEP)");
-CHECK(preferred_output({}) == nullptr);
-CHECK(parse_outputs("[]").empty());
-CHECK(parse_outputs("{").empty());
+  auto found = [&](std::string_view protocol) -> std::string {
+    const auto* output = find_output(outputs, protocol);
+    return output ? output->name : "-";
+  };
+  CHECK(found("hls") == "HLS");
+  CHECK(found("mp4") == "MP4");
+  CHECK(found("webrtc") == "WebRTC (WHEP)");
+  CHECK(found("wsmp4") == "MP4 over WS");
+  CHECK(found("wswebrtc") == "-");
+  CHECK(found("dash") == "-");
+  CHECK(preferred_output(outputs)->name == "WebRTC (WHEP)");
+  CHECK(preferred_output({}) == nullptr);
+  CHECK(parse_outputs("[]").empty());
+  CHECK(parse_outputs("{").empty());
 }
 
 TEST_CASE("host and scheme of a node are kept apart") {
