@@ -353,11 +353,10 @@ Result<PenaltyState> parse_penalties(std::string_view text) {
   reader.need("instance_id", penalties.instance_id);
   reader.always("at", penalties.at);
   reader.always("nodes", nodes);
-  for (const auto& member : nodes) {
-    auto value = member.value().try_to_number<std::uint64_t>();
-    if (!value) reader.wrong("nodes", "whole numbers, not negative");
-    penalties.nodes[std::string(member.key())] = value ? *value : 0;
-  }
+  Reader sums(nodes, "nodes.");
+  for (const auto& member : nodes)
+    sums.always(member.key(), penalties.nodes[std::string(member.key())]);
+  if (auto result = sums.result(); !result) return std::unexpected(result.error());
   auto result = reader.result();
   if (!result) return std::unexpected(result.error());
   return penalties;

@@ -1,5 +1,6 @@
 #include "foghorn/model.h"
 
+#include <algorithm>
 #include <boost/json/serialize.hpp>
 
 #include "foghorn/viewers.h"
@@ -244,6 +245,14 @@ void Model::erase_mode(std::string_view node) {
   modes_.erase(found);
   if (nodes_.contains(node)) changed(node);
   ++revision_;
+}
+
+std::vector<std::string> Model::without_node() const {
+  std::vector<std::string> names;
+  for (const auto& [id, all] : carried_)
+    if (!nodes_.contains(id) && (!all.streams.empty() || !all.artifacts.empty()))
+      names.push_back(id);
+  return names;
 }
 
 StreamState Model::summed(const StreamRecord& stream) const {

@@ -6,6 +6,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "balance/table.h"
 #include "foghorn/entities.h"
@@ -66,6 +67,8 @@ class Model {
   void erase_mode(std::string_view node);
   void set_weights(balance::Weights weights) { builder_.set_weights(weights), ++revision_; }
 
+  // Nodes of which there is something, but not the node.
+  std::vector<std::string> without_node() const;
   // The stream with the sums over its instances.
   StreamState summed(const StreamRecord& stream) const;
   // Of an average viewer, over all nodes that are active; 0 when nobody knows.
