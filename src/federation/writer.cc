@@ -118,7 +118,12 @@ awaitable<void> Writer::run(Lease& lease) {
       }
       continue;
     }
-    if (missing.error().code == Errc::lease_lost) co_return;
+    if (missing.error().code == Errc::lease_lost) {
+      // So that whoever waits for the end of the lease learns of it now.
+      auto lost = co_await lease.guarded(redis::Command("EXISTS", leader_key(cluster_)));
+      if (!lost) co_return;
+      continue;  // a token of its own again
+    }
     give_back(std::move(batch));
     kept_.insert(kept.begin(), kept.end());
     log::debug("federation.write_delayed", "why", missing.error().what);
@@ -162,7 +167,8 @@ Async<std::vector<std::size_t>> Writer::send(const std::vector<Waiting>& batch,
     args.push_back(each.is_kept ? "" : each.record.value);
   }
   auto options = redis::CallOptions().within(patience).idempotent();
-  auto reply = co_await client_.run(scripts::write_records, std::move(keys), std::move(args), options);
+  auto reply =
+      co_await client_.run(scripts::write_records, std::move(keys), std::move(args), options);
   if (!reply) {
     if (reply.error().what.starts_with("FENCED"))
       co_return fail(Errc::lease_lost, "{}", reply.error().what);
