@@ -44,6 +44,52 @@ TEST_CASE("what one instance puts, all see, and a deletion too") {
       server);
 }
 
+TEST_CASE(
+    "whoever follows snapshots sees the differences between them, and leaves when it closes") {
+  RedisServer server;
+  with_mirrors({settings_for(server), settings_for(server)}, mirror_terms(),
+               [](Instances& all) -> awaitable<void> {
+                 auto& bob = *all[1]->mirror;
+                 auto seen_last = bob.read();
+                 std::map<std::string, std::string> followed;
+                 for (int i = 0; i < 20; ++i)
+                   co_await put(*all[0]->mirror, node_type, std::to_string(i % 7),
+                                std::to_string(i));
+                 co_await put(*all[0]->mirror, node_type, "3", {});
+                 co_await put(*all[0]->mirror, node_type, "end", "1");
+                 while (!followed.contains("end")) {
+                   co_await bob.changed(seen_last);
+                   auto next = bob.read();
+                   Table::each_change(seen_last->table(node_type), next->table(node_type),
+                                      [&](const Entity* from, const Entity* to) {
+                                        if (to)
+                                          followed[std::string(to->id())] = to->value();
+                                        else
+                                          followed.erase(std::string(from->id()));
+                                      });
+                   seen_last = next;
+                 }
+                 CHECK(followed == std::map<std::string, std::string>{{"0", "14"},
+                                                                      {"1", "15"},
+                                                                      {"2", "16"},
+                                                                      {"4", "18"},
+                                                                      {"5", "19"},
+                                                                      {"6", "13"},
+                                                                      {"end", "1"}});
+                 bool left = false;
+                 auto wait = [](Mirror& mirror, std::shared_ptr<const Snapshot> last,
+                                bool& done) -> awaitable<void> {
+                   co_await mirror.changed(std::move(last));
+                   done = true;
+                 };
+                 TaskGroup group(co_await asio::this_coro::executor);
+                 group.start("waiting", wait(bob, seen_last, left));
+                 co_await bob.close();
+                 co_await group.join();
+                 CHECK(left);
+               });
+}
+
 TEST_CASE("a batch is seen whole or not at all") {
   RedisServer server;
   with_mirrors({settings_for(server), settings_for(server)}, mirror_terms(),

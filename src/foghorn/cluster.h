@@ -22,7 +22,6 @@
 #include <vector>
 
 #include "balance/choose.h"
-#include "election/election.h"
 #include "foghorn/report.h"
 #include "foghorn/viewers.h"
 #include "mirror/mirror.h"
@@ -53,6 +52,8 @@ struct StreamView {
 // Belongs to the client's thread, but for table().
 class Cluster {
  public:
+  class Core;  // core.h
+
   // Errc::invalid: an id with a character it may not have. Without a client it lives in memory
   // alone.
   static Result<std::unique_ptr<Cluster>> create(asio::any_io_executor executor,
@@ -62,15 +63,21 @@ class Cluster {
   Cluster& operator=(const Cluster&) = delete;
 
   // Takes the instance id, loads all there is. Errc::held_elsewhere: another instance that is alive
-  // uses this id.
+  // uses this id. After an error it may be called again, or closed.
   Async<> start(Clock::time_point deadline);
   awaitable<void> close();
 
   // --- decisions -------------------------------------------------------------------------------
-  // What decisions are made from, of any thread, and of this one without counting references.
+  // What decisions are made from, for any thread. It has a change a turn of the loop after the
+  // call, so that many changes are one table; table_here(), for this thread, has it at once.
   std::shared_ptr<const balance::RoutingTable> table() const;
   const balance::RoutingTable& table_here() const;
   Viewers& viewers();
+  // Sends a viewer there: the id that goes with it as fwcid. What it costs the node counts from
+  // here on.
+  std::string redirect(std::string_view node, std::string_view stream, std::string_view client_ip);
+  // What one more viewer is expected to cost this node, in bytes a second.
+  std::uint64_t viewer_cost(std::string_view node) const;
   void set_weights(balance::Weights weights);  // of this instance
 
   // --- what nodes and operators say --------------------------------------------------------------
@@ -114,7 +121,9 @@ class Cluster {
   awaitable<void> changed(std::uint64_t seen);
 
   const ClusterTerms& terms() const;
-  MirrorHealth health() const;          // current when there is no Redis
+  MirrorHealth health() const;  // current when there is no Redis
+  // What a person must mend: the id was taken over by another process.
+  std::optional<Error> problem() const;
   Clock::duration age() const;          // of what was heard from Redis
   std::size_t waiting_changes() const;  // not yet in Redis
   [[nodiscard]] std::shared_ptr<void> publish(Metrics& metrics) const;
@@ -122,7 +131,6 @@ class Cluster {
   void sweep();
 
  private:
-  class Core;
   explicit Cluster(std::unique_ptr<Core> core);
   std::unique_ptr<Core> core_;
 };

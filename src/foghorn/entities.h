@@ -26,6 +26,7 @@ struct StreamTrack {
   std::string track_id, codec, type;
   double bitrate = 0, fps = 0;
   int width = 0, height = 0, channels = 0, sample_rate = 0;
+  bool operator==(const StreamTrack&) const = default;
 };
 
 // Of the whole cluster. What can be summed over instances is summed when read, never stored as
@@ -106,18 +107,27 @@ struct NodeModeState {
   WallTime set_at = {};
 };
 
+// What redirects of one instance cost each node, in bytes a second, until their viewers are there.
+struct PenaltyState {
+  std::string instance_id;
+  WallTime at = {};  // changes while the instance lives
+  std::map<std::string, std::uint64_t> nodes;
+};
+
 // Errc::invalid with the member and what is wrong with it. Bounded: 1 MiB, 64 levels.
 Result<StreamState> parse_stream(std::string_view json);
 Result<StreamInstanceState> parse_instance(std::string_view json);
 Result<NodeState> parse_node(std::string_view json);
 Result<ArtifactState> parse_artifact(std::string_view json);
 Result<NodeModeState> parse_mode(std::string_view json);
+Result<PenaltyState> parse_penalties(std::string_view json);
 std::string to_json(const StreamState& stream);
 std::string to_json(
     const StreamInstanceState& instance);  // {"internal_name","node_id","state":{…}}
 std::string to_json(const NodeState& node);
 std::string to_json(const ArtifactState& artifact);
 std::string to_json(const NodeModeState& mode);
+std::string to_json(const PenaltyState& penalties);
 
 std::string_view name(balance::NodeMode mode);
 std::optional<balance::NodeMode> parse_node_mode(std::string_view word);  // "" is normal

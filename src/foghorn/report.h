@@ -9,7 +9,8 @@
 namespace warren::foghorn {
 
 struct StreamReport {
-  std::int64_t total = 0, inputs = 0, bytes_up = 0, bytes_down = 0, viewers = 0;
+  std::int64_t total = 0, inputs = 0, bytes_up = 0, bytes_down = 0;
+  std::optional<std::int64_t> viewers;  // not said: as counted from those who come and go
   bool replicated = false;
   std::string tenant_id, playback_id, status, buffer_state;  // empty: not said
 };
@@ -43,8 +44,13 @@ struct NodeReport {
 // than 1000", "ram_current: more than ram_max", "latitude: NaN". At most 4 MiB, 10,000 streams and
 // 100,000 artifacts.
 Result<NodeReport> parse_report(std::string_view json);
+inline constexpr std::size_t most_streams = 10'000, most_artifacts = 100'000;  // of one report
+Result<StreamReport> parse_stream_report(std::string_view json);
+Result<ArtifactReport> parse_artifact_report(std::string_view json);
 // The same rules for a report that came another way, such as gRPC.
 Result<> check_report(const NodeReport& report);
+Result<> check_stream_report(std::string_view name, const StreamReport& stream);
+Result<> check_artifact_report(const ArtifactReport& artifact);
 
 // How a node introduces itself.
 struct Registration {
@@ -54,6 +60,8 @@ struct Registration {
   std::vector<std::string> roles, tags;
   bool cap_ingest = false, cap_edge = false, cap_storage = false, cap_processing = false;
 };
+// The node id may be missing, where the address of the request has it.
 Result<Registration> parse_registration(std::string_view json);
+Result<> check_registration(const Registration& registration);
 
 }  // namespace warren::foghorn

@@ -8,6 +8,8 @@
 //
 // Of this instance alone; only the sums per node are shared with others.
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -44,6 +46,8 @@ class Viewers {
   // An active one, by session id first; else a pending one is abandoned.
   bool disconnected(Clock::time_point now, std::string_view node, std::string_view stream,
                     const ViewerContact& contact);
+  // Somebody came, expected or not: its cost counts until the next report of the node has it.
+  void arrived(std::string_view node, std::uint64_t estimate);
   // At a report of the node: abandons who did not come for 30 s, forgets who is gone for 5 min, and
   // sets the node's penalty to what is still pending.
   void settle(Clock::time_point now, std::string_view node);
@@ -53,6 +57,8 @@ class Viewers {
   std::uint64_t pending(std::string_view node) const;
   std::uint64_t pending_bandwidth(std::string_view node) const;
   std::size_t size() const;
+  // What others are told: bandwidth by node, where there is any.
+  std::map<std::string, std::uint64_t> pending_sums() const;
 
  private:
   struct Book;

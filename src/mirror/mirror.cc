@@ -182,6 +182,12 @@ Async<> Mirror::wait_until(std::function<bool()> fact, Clock::time_point deadlin
   co_return ok;
 }
 
+awaitable<void> Mirror::changed(std::shared_ptr<const Snapshot> seen) {
+  std::function<bool()> fact = [this, seen] { return shown_ != seen; };
+  auto waited = co_await wait_until(std::move(fact), Clock::time_point::max());
+  (void)waited;  // whoever leaves early looks for itself
+}
+
 Async<> Mirror::ready(Clock::time_point deadline) {
   std::function<bool()> fact = [this] { return machine_.is_ready(); };
   auto waited = co_await wait_until(std::move(fact), deadline);

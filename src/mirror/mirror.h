@@ -54,6 +54,9 @@ class Mirror {
   // What is known now, from any thread. Before ready() it is empty. It goes on to answer while
   // Redis is away; see Snapshot::age.
   std::shared_ptr<const Snapshot> read() const { return published_.load(); }
+  // Waits until read() gives another one than `seen`. Also returns when the mirror is closed or the
+  // caller is cancelled.
+  awaitable<void> changed(std::shared_ptr<const Snapshot> seen);
   // Waits until all has been loaded once.
   Async<> ready(Clock::time_point deadline);
 

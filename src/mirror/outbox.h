@@ -40,7 +40,7 @@ class Outbox {
   Outbox(const MirrorTerms& terms, std::string writer)
       : terms_(terms), writer_(std::move(writer)) {}
 
-  static constexpr std::size_t batch_changes = 1000;
+  static constexpr std::size_t batch_changes = 2000;
   static constexpr std::size_t batch_bytes = 4u << 20;
   static constexpr std::size_t worth_preparing = 100;  // changes
 

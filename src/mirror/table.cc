@@ -58,6 +58,13 @@ const Entity* Table::find(std::string_view id) const {
   return nullptr;
 }
 
+const Entity* Table::find(const Leaf* leaf, const Slot& like) {
+  if (!leaf) return nullptr;
+  for (const auto& slot : leaf->slots)
+    if (slot.hash == like.hash && slot.entity->id() == like.entity->id()) return slot.entity.get();
+  return nullptr;
+}
+
 Table::Leaf& Table::leaf_to_change(std::size_t hash, std::uint64_t edit) {
   auto& branch = own(own(root_, edit).branches[branch_of(hash)], edit);
   return own(branch.leaves[leaf_of(hash)], edit);

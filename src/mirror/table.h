@@ -64,6 +64,11 @@ class Table {
             for (const auto& slot : leaf->slots) visit(*slot.entity);
   }
 
+  // visit(before, after) for each entity whose value differs: null where it is not there. Costs
+  // what differs, for tables of one history: what they share is not looked at.
+  template <class Visit>
+  static void each_change(const Table& before, const Table& after, Visit visit);
+
   // Nodes of this edit are changed in place: nobody else has them. A copy of the table that is
   // given to others ends the edit.
   void put(std::shared_ptr<const Entity> entity, std::uint64_t edit);
@@ -89,9 +94,43 @@ class Table {
     std::array<std::shared_ptr<Branch>, fan_out> branches;
   };
   Leaf& leaf_to_change(std::size_t hash, std::uint64_t edit);
+  static const Entity* find(const Leaf* leaf, const Slot& like);
 
   std::shared_ptr<Root> root_;
 };
+
+template <class Visit>
+void Table::each_change(const Table& before, const Table& after, Visit visit) {
+  auto leaf_of = [](const Branch* branch, std::size_t i) -> const Leaf* {
+    return branch ? branch->leaves[i].get() : nullptr;
+  };
+  auto branch_of = [](const Root* root, std::size_t i) -> const Branch* {
+    return root ? root->branches[i].get() : nullptr;
+  };
+  auto compare = [&visit](const Leaf* old_leaf, const Leaf* new_leaf) {
+    if (old_leaf)
+      for (const auto& slot : old_leaf->slots)
+        if (!find(new_leaf, slot)) visit(slot.entity.get(), nullptr);
+    if (new_leaf)
+      for (const auto& slot : new_leaf->slots) {
+        const auto* old_entity = find(old_leaf, slot);
+        if (!old_entity ||
+            (old_entity != slot.entity.get() && old_entity->value() != slot.entity->value()))
+          visit(old_entity, slot.entity.get());
+      }
+  };
+  if (before.root_ == after.root_) return;
+  for (std::size_t i = 0; i < fan_out; ++i) {
+    const auto* old_branch = branch_of(before.root_.get(), i);
+    const auto* new_branch = branch_of(after.root_.get(), i);
+    if (old_branch == new_branch) continue;
+    for (std::size_t j = 0; j < fan_out; ++j) {
+      const auto* old_leaf = leaf_of(old_branch, j);
+      const auto* new_leaf = leaf_of(new_branch, j);
+      if (old_leaf != new_leaf) compare(old_leaf, new_leaf);
+    }
+  }
+}
 
 // All that a mirror knows, at one place in the log: what was put together is seen together.
 class Snapshot {

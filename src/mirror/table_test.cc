@@ -4,6 +4,7 @@
 
 #include <map>
 #include <random>
+#include <set>
 #include <thread>
 
 using namespace warren;
@@ -51,6 +52,45 @@ TEST_CASE("a table is a map, and every copy that was given away stays as it was"
     REQUIRE((found != nullptr) == (it != expected.end()));
     if (found) CHECK(found->value() == it->second);
   }
+}
+
+TEST_CASE("what differs between two tables is told, and what they share is not looked at") {
+  std::mt19937 random(11);
+  Table table;
+  std::vector<Table> kept{table};
+  for (std::uint64_t edit = 1; edit <= 20; ++edit) {
+    for (int i = 0; i < 100; ++i) {
+      auto id = std::to_string(random() % 500);
+      if (random() % 3 == 0)
+        table.erase(id, edit);
+      else
+        table.put(entity(id, std::to_string(random() % 5)), edit);
+    }
+    kept.push_back(table);
+  }
+  for (const auto& before : kept)
+    for (const auto& after : kept) {
+      auto replayed = contents(before);
+      const auto was = replayed;
+      std::set<std::string> told;
+      Table::each_change(before, after, [&](const Entity* from, const Entity* to) {
+        std::string id((from ? from : to)->id());
+        CHECK(told.insert(id).second);
+        CHECK((from ? was.at(id) == from->value() : !was.contains(id)));
+        CHECK((!from || !to || from->value() != to->value()));
+        if (to)
+          replayed[id] = to->value();
+        else
+          replayed.erase(id);
+      });
+      CHECK(replayed == contents(after));
+    }
+  // The same values, read again: no node is shared, and nothing differs.
+  Table again;
+  for (const auto& [id, value] : contents(table)) again.put(entity(id, value), 1);
+  int differences = 0;
+  Table::each_change(table, again, [&](const Entity*, const Entity*) { ++differences; });
+  CHECK(differences == 0);
 }
 
 TEST_CASE("an empty table has nothing, and an entity knows what Redis has of it") {
