@@ -1,6 +1,8 @@
 #include "balance/nodes.h"
 
 #include <algorithm>
+#include <tuple>
+#include <utility>
 
 #include "balance/bounds.h"
 

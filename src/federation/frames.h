@@ -1,0 +1,53 @@
+#pragma once
+// What goes over a PeerChannel, without the wire.
+#include <optional>
+#include <set>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "federation/records.h"
+#include "lease/token.h"
+
+namespace warren::federation {
+
+inline constexpr std::uint32_t protocol_version = 1;
+
+struct Hello {
+  std::uint32_t version = protocol_version;
+  std::string instance_id;
+  FencingToken token;  // of who leads there: an older one does not replace a newer one
+};
+// Of all that is advertised at this point of the channel.
+struct Digest {
+  std::uint64_t count = 0, sum = 0;
+  bool operator==(const Digest&) const = default;
+};
+struct ResyncRequest {};
+struct ResyncBegin {};
+struct ResyncEnd {};
+struct Goodbye {
+  std::string reason, leader_address;
+};
+
+using Payload = std::variant<Hello, EdgeTelemetry, EdgeSummary, StreamAd, StreamLive, Replication,
+                             RemoteArtifact, PeerHeartbeat, Digest, ResyncRequest, ResyncBegin,
+                             ResyncEnd, Goodbye>;
+
+// Every frame repeats who sends it.
+struct Frame {
+  std::string cluster_id;
+  std::vector<Payload> payloads;
+};
+
+// What is advertised until it is withdrawn, and counts in the digest.
+using Item = std::variant<StreamAd, StreamLive, Replication, RemoteArtifact>;
+
+std::string key_of(const Item& item);
+const std::string& tenant_of(const Item& item);
+bool is_there(const Item& item);  // false: a withdrawal
+Item withdrawal_of(const Item& item);
+// The same on both sides, of all that does not change with every report.
+std::uint64_t revision_of(const Item& item);
+
+}  // namespace warren::federation
