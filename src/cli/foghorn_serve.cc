@@ -196,7 +196,7 @@ Result<> Foghorn::listen() {
 awaitable<void> Foghorn::bring_up(Part& part) {
   auto& cluster = *part.cluster;
   for (;;) {
-    auto started = co_await cluster.start(Clock::now() + 10s);
+    auto started = co_await cluster.start(Clock::now() + 3s);
     if (started) break;
     if (started.error().code == Errc::held_elsewhere || started.error().code == Errc::denied) {
       error_ = started.error();
