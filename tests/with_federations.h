@@ -8,6 +8,7 @@
 // instance whose links are cut is dead to all others.
 #include "balance/view.h"
 #include "federation/federation.h"
+#include "federation/wire.h"
 #include "rpc/server.h"
 #include "testkit/faulty_link.h"
 #include "with_client.h"
