@@ -53,6 +53,7 @@ inline FederationTerms federation_terms() {
   terms.digest_interval = 500ms;
   terms.heartbeat_interval = 1s;
   terms.summary_interval = 1s;
+  terms.artifact_interval = 500ms;
   terms.longest_backoff = 1s;
   terms.address_interval = 1s;
   terms.token = "secret";
