@@ -78,3 +78,307 @@ TEST_CASE("a report of 500 streams is one script, and one of which nothing chang
       },
       server);
 }
+
+TEST_CASE(
+    "a report that changes little writes little, and it is the newest value that is written") {
+  RedisServer server;
+  with_clusters(
+      {settings_for(server)},
+      [](Members& all, RedisServer& s) -> awaitable<void> {
+        auto& a = *all[0]->cluster;
+        auto written = [](Cluster& c) { return c.waiting_changes() == 0; };
+        s.pause();
+        for (int i = 0; i < 50; ++i) REQUIRE(a.report("n1", report_of(2, i)));
+        CHECK(a.waiting_changes() == 5);  // a node, two streams, two instances
+        s.resume();
+        co_await eventually(20s, "all is written", written, a);
+        CHECK(parse_node(s.cli({"GET", std::string(node_key)}))->cpu == 4.9);
+        CHECK(std::stoi(s.cli({"XLEN", "{abc}:mirror:log"})) <= 2);
+      },
+      server);
+}
+
+TEST_CASE("an instance that starts later, or again, has all of it and nothing that is gone") {
+  RedisServer server;
+  with_clusters(
+      {settings_for(server)},
+      [](Members& all, RedisServer& s) -> awaitable<void> {
+        auto& a = *all[0]->cluster;
+        auto terms = cluster_terms("b");
+        auto first = co_await start_member(settings_for(s), terms);
+        for (int i = 0; i < 20; ++i) REQUIRE(a.report("n" + std::to_string(i), report_of(10)));
+        REQUIRE(a.set_mode("n2", balance::NodeMode::draining, "ann"));
+        REQUIRE(a.add_artifact("n1", {"c1", "clip", "/c1", 7}));
+        co_await eventually_equal(a, *first->cluster);
+        CHECK(first->cluster->node("n2")->mode == balance::NodeMode::draining);
+        co_await stop_member(*first);
+        REQUIRE(a.forget_node("n3"));
+        REQUIRE(a.forget_stream("s4"));
+        REQUIRE(a.remove_artifact("n1", "c1"));
+        auto again = co_await start_member(settings_for(s), terms);
+        co_await eventually_equal(a, *again->cluster);
+        CHECK(!again->cluster->node("n3"));
+        CHECK(!again->cluster->stream("s4"));
+        CHECK(!again->cluster->artifact("c1"));
+        CHECK(again->cluster->nodes().size() == 19);
+        CHECK(again->cluster->node("n2")->mode == balance::NodeMode::draining);
+        CHECK(again->cluster->node("n1")->is_active);  // by what it read, without a heartbeat
+        CHECK(balance::stream_count(again->cluster->table_here()) == 9);
+        co_await stop_member(*again);
+      },
+      server);
+}
+
+TEST_CASE("a second process with the same instance id is refused, and told what to do") {
+  RedisServer server;
+  with_clusters(
+      {settings_for(server)},
+      [](Members& all, RedisServer& s) -> awaitable<void> {
+        auto twin = co_await make_member(settings_for(s), cluster_terms("a"));
+        auto refused = co_await twin->cluster->start(Clock::now() + 20s);
+        REQUIRE(!refused);
+        CHECK(refused.error().code == Errc::held_elsewhere);
+        CHECK(refused.error().what.contains("FOGHORN_INSTANCE_ID"));
+        CHECK(!all[0]->cluster->problem());
+        // Once the first one is gone, it may.
+        co_await stop_member(*all[0]);
+        auto started = co_await twin->cluster->start(Clock::now() + 20s);
+        CHECK(started);
+        all[0] = std::move(twin);
+      },
+      server);
+}
+
+TEST_CASE(
+    "the user that is documented for a cluster may do all of it, and sees nothing of others") {
+  RedisServer server({.users = {"foghorn-abc on >pass ~{abc}:* &foghorn:{abc}:* +@all",
+                                "foghorn-xyz on >pass ~{xyz}:* &foghorn:{xyz}:* +@all"}});
+  auto body = [](RedisServer& s) -> awaitable<void> {
+    auto user = [&s](std::string name) {
+      auto settings = settings_for(s);
+      settings.credentials.username = "foghorn-" + name;
+      settings.credentials.password = "pass";
+      return settings;
+    };
+    auto a = co_await start_member(user("abc"), cluster_terms("a", "abc"));
+    auto b = co_await start_member(user("abc"), cluster_terms("b", "abc"));
+    auto other = co_await start_member(user("xyz"), cluster_terms("a", "xyz"));
+    REQUIRE(a->cluster->report("n1", report_of(5)));
+    a->cluster->redirect("n1", "s0", "1.1.1.1");
+    REQUIRE(other->cluster->report("n2", report_of(1)));
+    co_await eventually_equal(*a->cluster, *b->cluster);
+    CHECK(b->cluster->nodes().size() == 1);
+    auto written = [](Cluster& c) { return c.waiting_changes() == 0; };
+    co_await eventually(20s, "all is written", written, *other->cluster);
+    CHECK(other->cluster->nodes().size() == 1);
+    CHECK(!other->cluster->node("n1"));
+    CHECK(!a->cluster->node("n2"));
+    for (auto* member : {a.get(), b.get(), other.get()}) co_await stop_member(*member);
+    CHECK(s.cli({"ACL", "LOG"}).empty());  // nothing was even tried
+  };
+  run(body(server));
+}
+
+TEST_CASE("values of strangers that nobody can read are skipped, and do no harm") {
+  RedisServer server;
+  server.cli({"SET", "{abc}:nodes:broken", "{"});
+  server.cli({"SET", "{abc}:nodes:liar", R"({"node_id":"another"})"});
+  server.cli({"SET", "{abc}:artifacts:n1", R"([{"node_id":"n1","clip_hash":"x"}])"});
+  server.cli({"SET", "{abc}:stream_instances:a:b:c",
+              R"({"internal_name":"a:b","node_id":"c","state":{"inputs":1}})"});
+  server.cli({"SET", "{abc}:nodes:c", R"({"node_id":"c","base_url":"u","add_bandwidth":9e9})"});
+  with_clusters(
+      {settings_for(server)},
+      [](Members& all, RedisServer& s) -> awaitable<void> {
+        auto& a = *all[0]->cluster;
+        CHECK(a.nodes().size() == 1);
+        CHECK(a.stream("a:b")->instances.size() == 1);  // an id with a colon, from inside
+        CHECK(balance::holders(a.table_here(), "a:b").size() == 1);
+        auto place = *balance::place_of(a.table_here(), "c");
+        CHECK(balance::penalty_at(a.table_here(), place).bandwidth == 0);
+        // An older peer says that it wrote something.
+        s.cli({"SET", "{abc}:nodes:old", R"({"node_id":"old","base_url":"u","is_healthy":true,
+               "is_stale":false,"last_heartbeat":"2026-01-01T00:00:00Z"})"});
+        s.cli({"PUBLISH", "foghorn:{abc}:state_updates", R"({"type":"node","id":"old"})"});
+        auto heard = [](Cluster& c) { return c.node("old").has_value(); };
+        co_await eventually(20s, "it is heard", heard, a);
+        CHECK(!a.node("old")->is_active);  // it was last heard of long ago
+        s.cli({"DEL", "{abc}:stream_instances:a:b:c"});
+        s.cli({"PUBLISH", "foghorn:{abc}:state_updates",
+               R"({"type":"stream_instance","id":"a:b:c"})"});
+        auto gone = [](Cluster& c) { return !c.stream("a:b"); };
+        co_await eventually(20s, "it is gone", gone, a);
+      },
+      server);
+}
+
+TEST_CASE("what identifies survives a value that lost it, here and in Redis") {
+  RedisServer server;
+  with_clusters(
+      {settings_for(server), settings_for(server)},
+      [](Members& all, RedisServer& s) -> awaitable<void> {
+        auto& a = *all[0]->cluster;
+        auto& b = *all[1]->cluster;
+        auto report = report_of(1);
+        report.tenant_id = "t1";
+        REQUIRE(a.report("n1", report));
+        REQUIRE(a.stream_buffer("n1", "s0", "FULL", "t1", "p1", ""));
+        co_await eventually_equal(a, b);
+        s.cli(
+            {"SET", "{abc}:streams:s0", R"({"internal_name":"s0","status":"live","viewers":999})"});
+        s.cli({"SET", "{abc}:nodes:n1", R"({"node_id":"n1","base_url":"new","is_healthy":true,
+               "is_stale":false,"last_heartbeat":"2026-01-01T00:00:00Z"})"});
+        s.cli({"PUBLISH", "foghorn:{abc}:state_updates", R"({"type":"stream","id":"s0"})"});
+        s.cli({"PUBLISH", "foghorn:{abc}:state_updates", R"({"type":"node","id":"n1"})"});
+        auto restored = [](RedisServer& r) {
+          auto stream = parse_stream(r.cli({"GET", "{abc}:streams:s0"}));
+          auto node = parse_node(r.cli({"GET", "{abc}:nodes:n1"}));
+          return stream && stream->tenant_id == "t1" && stream->playback_id == "p1" &&
+                 stream->node_id == "n1" && node && node->tenant_id == "t1" &&
+                 node->base_url == "new";
+        };
+        co_await eventually(20s, "it is restored", restored, s);
+        co_await eventually_equal(a, b);
+        CHECK(b.stream("s0")->state.playback_id == "p1");
+        CHECK(b.stream("s0")->state.viewers == 9);  // the sum, not what somebody wrote
+        CHECK(a.node("n1")->state.base_url == "new");
+      },
+      server);
+}
+
+TEST_CASE("an operator's mode at one instance is not undone by reports to another") {
+  RedisServer server;
+  with_clusters({settings_for(server), settings_for(server)}, [](Members& all) -> awaitable<void> {
+    auto& a = *all[0]->cluster;
+    auto& b = *all[1]->cluster;
+    auto report = report_of(0);
+    report.operational_mode = "normal";
+    REQUIRE(a.report("n1", report));
+    co_await eventually_equal(a, b);
+    REQUIRE(b.set_mode("n1", balance::NodeMode::draining, "ann"));
+    report.cpu_tenths = 420;
+    REQUIRE(a.report("n1", report));  // it has not heard of the mode
+    co_await eventually_equal(a, b);
+    for (auto* each : {&a, &b}) {
+      CHECK(each->node("n1")->mode == balance::NodeMode::draining);
+      CHECK(each->node("n1")->state.cpu == 42);
+    }
+  });
+}
+
+TEST_CASE("redirects of one instance burden the node at the others, until they are settled") {
+  RedisServer server;
+  with_clusters(
+      {settings_for(server), settings_for(server), settings_for(server)},
+      [](Members& all, RedisServer& s) -> awaitable<void> {
+        auto& a = *all[0]->cluster;
+        REQUIRE(a.report("n1", report_of(0)));
+        for (std::size_t i = 1; i < 3; ++i) co_await eventually_equal(a, *all[i]->cluster);
+        auto peers = [](Cluster& c) {
+          auto place = *balance::place_of(c.table_here(), "n1");
+          return balance::penalty_at(c.table_here(), place).peer_bandwidth.load();
+        };
+        auto one = a.viewer_cost("n1");
+        auto id = a.redirect("n1", "s", "1.1.1.1");
+        all[1]->cluster->redirect("n1", "s", "1.1.1.1");
+        auto sum_is = [](decltype(peers)& read, Cluster& c, std::uint64_t& sum) {
+          return read(c) == sum;
+        };
+        auto two = 2 * one;
+        std::uint64_t none = 0;
+        co_await eventually(20s, "c has both", sum_is, peers, *all[2]->cluster, two);
+        co_await eventually(20s, "a has that of b", sum_is, peers, a, one);
+        REQUIRE(a.viewer_connected("n1", "s", {id, "", ""}));
+        REQUIRE(a.report("n1", report_of(0)));
+        co_await eventually(20s, "b has none", sum_is, peers, *all[1]->cluster, none);
+        auto is_gone = [](RedisServer& r) { return r.cli({"EXISTS", "{abc}:penalties:a"}) == "0"; };
+        co_await eventually(20s, "nothing is left of a", is_gone, s);
+        co_await stop_member(*all[1]);
+        all.erase(all.begin() + 1);
+        co_await eventually(20s, "a leaver takes its own", sum_is, peers, *all[1]->cluster, none);
+      },
+      server);
+}
+
+TEST_CASE("a node that moves to another instance belongs to that one, with its artifacts") {
+  RedisServer server;
+  with_clusters({settings_for(server), settings_for(server)}, [](Members& all) -> awaitable<void> {
+    auto& a = *all[0]->cluster;
+    auto& b = *all[1]->cluster;
+    auto report = report_of(1);
+    report.artifacts.emplace() = {{"c1", "clip", "/c1", 1}, {"c2", "clip", "/c2", 1}};
+    REQUIRE(a.report("n1", report));
+    auto other = report_of(1);
+    other.artifacts = report.artifacts;
+    REQUIRE(b.report("n2", other));  // at the same time, of the same content
+    co_await eventually_equal(a, b);
+    CHECK(a.artifact("c1")->copies.size() == 2);
+    CHECK(a.stream("s0")->instances.size() == 2);
+    report.artifacts->pop_back();
+    REQUIRE(b.report("n1", report));
+    co_await eventually_equal(a, b);
+    CHECK(a.artifact("c2")->copies.size() == 1);
+    CHECK(a.artifact("c1")->copies.size() == 2);
+  });
+}
+
+TEST_CASE("a node that is alive here comes back when somebody who had not heard of it deletes it") {
+  RedisServer server;
+  with_clusters(
+      {settings_for(server), settings_for(server)},
+      [](Members& all, RedisServer& s) -> awaitable<void> {
+        auto& a = *all[0]->cluster;
+        auto& b = *all[1]->cluster;
+        REQUIRE(a.report("n1", report_of(3)));
+        co_await eventually_equal(a, b);
+        REQUIRE(b.forget_node("n1"));
+        auto is_back = [](Cluster& c, Cluster& d) {
+          return c.node("n1") && d.node("n1") && d.node("n1")->streams == 3 &&
+                 c.waiting_changes() + d.waiting_changes() == 0;
+        };
+        co_await eventually(20s, "it is back", is_back, a, b);
+        co_await eventually_equal(a, b);
+        CHECK(s.cli({"EXISTS", "{abc}:nodes:n1", "{abc}:stream_instances:s2:n1"}) == "2");
+        // One that is not, stays deleted.
+        REQUIRE(a.disconnect("n1"));
+        co_await eventually_equal(a, b);
+        REQUIRE(b.forget_node("n1"));
+        co_await eventually_equal(a, b);
+        CHECK(!a.node("n1"));
+      },
+      server);
+}
+
+// foghorn_state_test --no-skip -tc="all of a large cluster*"
+TEST_CASE("all of a large cluster is loaded" * doctest::skip()) {
+  RedisServer server;
+  with_clusters(
+      {settings_for(server)},
+      [](Members& all, RedisServer& s) -> awaitable<void> {
+        auto& a = *all[0]->cluster;
+        for (int i = 0; i < 1000; ++i) {
+          auto report = report_of(0);
+          for (int j = 0; j < 60; ++j) {
+            auto& stream = (*report.streams)["s" + std::to_string((i * 20 + j) % 20'000)];
+            stream.inputs = 1, stream.total = 10, stream.viewers = 9, stream.replicated = j >= 20;
+          }
+          REQUIRE(a.report("n" + std::to_string(i), report));
+        }
+        auto written = [](Cluster& c) { return c.waiting_changes() == 0; };
+        auto began = Clock::now();
+        co_await eventually(60s, "all is written", written, a);
+        auto keys = s.cli({"DBSIZE"});
+        MESSAGE(keys << " keys written in "
+                     << std::chrono::duration<double>(Clock::now() - began).count() << " s");
+        began = Clock::now();
+        auto late = co_await start_member(settings_for(s), cluster_terms("late"));
+        MESSAGE("and loaded in " << std::chrono::duration<double>(Clock::now() - began).count()
+                                 << " s");
+        began = Clock::now();
+        CHECK(a.digest() == late->cluster->digest());
+        MESSAGE("two digests in " << std::chrono::duration<double>(Clock::now() - began).count()
+                                  << " s");
+        co_await stop_member(*late);
+      },
+      server);
+}

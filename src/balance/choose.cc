@@ -1,6 +1,9 @@
 #include "balance/choose.h"
 
+#include <bit>
+
 #include "balance/ask.h"
+#include "balance/bounds.h"
 
 namespace warren::balance {
 
@@ -11,6 +14,11 @@ class Best {
  public:
   Best(const RoutingTable& table, std::size_t most)
       : table_(table), most_(std::clamp<std::size_t>(most, 1, most_choices)) {}
+
+  // Whether a score up to this bound could be among them.
+  bool may_enter(float bound, const Decision& decision) const {
+    return decision.count < most_ || bound >= static_cast<float>(decision.best[most_ - 1].total);
+  }
 
   void offer(std::uint32_t place, std::uint64_t total, Decision& into) const {
     if (into.count == most_ && !is_before(place, total, into.best[most_ - 1])) return;
@@ -30,9 +38,20 @@ class Best {
   std::size_t most_;
 };
 
+// No node is lifted higher by its tags.
+double most_adjustment(const Query& query) {
+  double sum = 0;
+  for (const auto& adjustment : query.adjustments)
+    sum += static_cast<double>(std::max<std::int64_t>(adjustment.amount, 0));
+  return sum;
+}
+
 class Search {
  public:
-  explicit Search(const Ask& ask) : ask_(ask), best_(ask.table, ask.query.most) {}
+  explicit Search(const Ask& ask)
+      : ask_(ask),
+        best_(ask.table, ask.query.most),
+        bounds_(ask.table.weights, most_adjustment(ask.query)) {}
 
   Decision run() {
     if (!ask_.wants_stream)
@@ -93,8 +112,14 @@ class Search {
     auto same_host = ask_.same_host(block);
     if (ask_.wants_stream) mask &= ~same_host;
     tags_.read(ask_, block);
+    // A bound costs a tenth of a score, but those of a block come together.
+    bool is_bounded = std::popcount(mask) >= 8;
+    if (is_bounded) bounds_.read(block, ask_.viewer);
+    auto boundless = ask_.wants_stream ? 0 : same_host;  // they count five times
     for (; mask != 0; mask &= mask - 1) {
-      auto at = static_cast<std::uint32_t>(__builtin_ctzll(mask));
+      auto at = static_cast<std::uint32_t>(std::countr_zero(mask));
+      if (is_bounded && !best_.may_enter(bounds_[at], decision_) && (boundless >> at & 1) == 0)
+        continue;
       auto used = block.used(at);
       if (used >= block.bw_limit[at]) continue;
       if ((block.restricted >> at & 1) != 0 && !ask_.is_allowed(block.facts(at))) continue;
@@ -107,6 +132,7 @@ class Search {
   const Ask& ask_;
   Best best_;
   TagSums tags_;
+  Bounds bounds_;
   Decision decision_;
 };
 

@@ -2,8 +2,11 @@
 // at, everything sorted. And a builder that saw many changes against one that saw only the last.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <map>
 #include <random>
+#include <utility>
 
 #include "balance/test_tables.h"
 
@@ -252,7 +255,7 @@ struct Question {
       query.longitude = dice.between(-180, 180);
     }
     query.client = random_host(dice);
-    query.most = static_cast<std::size_t>(1 + dice.below(18));
+    query.most = 1 + static_cast<std::size_t>(dice.below(18));
     query.for_source = dice.one_in(4);
     query.policy = dice.one_in(2) ? Policy::fair : Policy::compat;
   }
@@ -321,10 +324,9 @@ TEST_CASE("decisions and explanations are those of the model, through thousands 
     Model model;
     TableBuilder builder;
     if (dice.one_in(3)) {
-      model.weights = {static_cast<std::uint64_t>(dice.below(3000)),
-                       static_cast<std::uint64_t>(dice.below(3000)),
-                       static_cast<std::uint64_t>(dice.below(3000)),
-                       static_cast<std::uint64_t>(dice.below(3000)), 50};
+      int most = dice.one_in(2) ? 3000 : 100'000'000;
+      auto weight = [&] { return static_cast<std::uint64_t>(dice.below(most)); };
+      model.weights = {weight(), weight(), weight(), weight(), weight() / 10};
       builder.set_weights(model.weights);
     }
     for (int round = 0; round < 10; ++round) {

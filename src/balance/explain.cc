@@ -1,4 +1,7 @@
+#include <fmt/format.h>
+
 #include <cmath>
+#include <tuple>
 
 #include "balance/ask.h"
 

@@ -1,6 +1,10 @@
 #include "balance/nodes.h"
 
 #include <algorithm>
+#include <tuple>
+#include <utility>
+
+#include "balance/bounds.h"
 
 namespace warren::balance {
 
@@ -49,6 +53,13 @@ void NodeBlock::set(std::uint32_t at, std::shared_ptr<const Node> node, const We
   up_speed[at] = whole(facts.up_speed);
   bw_limit[at] = whole(facts.bw_limit);
   penalties[at] = nodes[at]->penalty.get();
+  auto sum = cpu[at] + ram[at];
+  if (bw_limit[at] > 0) sum += free_part(weights.bw, up_speed[at], bw_limit[at]);
+  ceiling[at] = static_cast<float>(sum);
+  auto [px, py, pz] = on_sphere(point);
+  x[at] = px;
+  y[at] = py;
+  z[at] = pz;
   if (!before || !have_same_words(before->facts, facts)) rebuild_words();
 }
 

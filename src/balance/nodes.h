@@ -57,6 +57,9 @@ struct NodeBlock {
   Column<std::uint64_t> up_speed = {}, bw_limit = {};
   Column<double> sin_latitude = {}, cos_latitude = {}, longitude = {};
   Column<const Penalty*> penalties = {};
+  // What bounds are made of: the score without distance and penalties, and where the node is on
+  // the unit sphere, in its middle when that is not known.
+  Column<float> ceiling = {}, x = {}, y = {}, z = {};
   Column<std::shared_ptr<const Node>> nodes = {};
   std::shared_ptr<const BlockWords> words = std::make_shared<BlockWords>();
 

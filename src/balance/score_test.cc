@@ -5,14 +5,11 @@
 #include <cmath>
 #include <limits>
 
-#include "balance/choose.h"
+#include "balance/test_tables.h"
 
 using namespace warren::balance;
 
 namespace {
-
-constexpr double gib = 1024.0 * 1024 * 1024;
-constexpr double london_lat = 51.5074, london_lon = -0.1278;
 
 RemoteEdge in_london(double bw_available) {
   return {.cpu_percent = 20,
@@ -23,8 +20,8 @@ RemoteEdge in_london(double bw_available) {
           .longitude = london_lon};
 }
 
-std::uint64_t from_london(const RemoteEdge& edge, Policy policy = Policy::compat,
-                          Weights weights = {}) {
+std::uint64_t remote_score(const RemoteEdge& edge, Policy policy = Policy::compat,
+                           Weights weights = {}) {
   return score_remote(weights, edge, london_lat, london_lon, policy);
 }
 
@@ -87,12 +84,12 @@ TEST_CASE("tags add to a score, and take it whole when they are not smaller") {
 }
 
 TEST_CASE("a remote edge is measured against 10 Gbit/s and pays 200 for the way") {
-  CHECK(from_london(in_london(100e6)) == 1655);
-  CHECK(from_london(in_london(1e9)) == 2375);
+  CHECK(remote_score(in_london(100e6)) == 1655);
+  CHECK(remote_score(in_london(1e9)) == 2375);
   auto unmeasured = in_london(1e9);
   unmeasured.ram_max = 0;
-  CHECK(from_london(unmeasured) == 0);
-  CHECK(from_london(in_london(0)) == 0);
+  CHECK(remote_score(unmeasured) == 0);
+  CHECK(remote_score(in_london(0)) == 0);
 }
 
 TEST_CASE("a remote edge out of range is clamped") {
@@ -102,7 +99,7 @@ TEST_CASE("a remote edge out of range is clamped") {
                   .bw_available = 2.5e9,
                   .latitude = london_lat,
                   .longitude = london_lon};
-  CHECK(from_london(edge, Policy::compat, {100, 100, 300, 100, 50}) == 200);
+  CHECK(remote_score(edge, Policy::compat, {100, 100, 300, 100, 50}) == 200);
 }
 
 TEST_CASE("a remote edge that scores no more than the penalty is not worth the way") {
@@ -110,25 +107,25 @@ TEST_CASE("a remote edge that scores no more than the penalty is not worth the w
   RemoteEdge idle{.ram_max = 100, .bw_available = 1.25e9};
   idle.latitude = london_lat;
   idle.longitude = london_lon;
-  CHECK(from_london(idle, Policy::compat, weights) == 200);
+  CHECK(remote_score(idle, Policy::compat, weights) == 200);
   auto loaded = idle;
   loaded.cpu_percent = 100;
   loaded.ram_used = 100;
-  CHECK(from_london(loaded, Policy::compat, weights) == 0);
+  CHECK(remote_score(loaded, Policy::compat, weights) == 0);
 }
 
 TEST_CASE("fair measures a remote edge on its own limit, as a local one") {
   auto idle = in_london(125e6);  // 1 Gbit/s, all of it free
   idle.bw_limit = 125e6;
-  CHECK(from_london(idle, Policy::compat) == 400 + 375 + 100 + 1000 - 200);
-  CHECK(from_london(idle, Policy::fair) == 400 + 375 + 1000 + 1000 - 200);
+  CHECK(remote_score(idle, Policy::compat) == 400 + 375 + 100 + 1000 - 200);
+  CHECK(remote_score(idle, Policy::fair) == 400 + 375 + 1000 + 1000 - 200);
   idle.bw_limit = 0;  // an old peer that does not say
-  CHECK(from_london(idle, Policy::fair) == 400 + 375 + 100 + 1000 - 200);
+  CHECK(remote_score(idle, Policy::fair) == 400 + 375 + 100 + 1000 - 200);
 }
 
 TEST_CASE("fair takes an unknown place as half way, compat as the other end of the world") {
   auto edge = in_london(1e9);
   edge.latitude = unknown_place;
-  CHECK(from_london(edge, Policy::compat) == 400 + 375 + 800 - 200);
-  CHECK(from_london(edge, Policy::fair) == 400 + 375 + 800 + 500 - 200);
+  CHECK(remote_score(edge, Policy::compat) == 400 + 375 + 800 - 200);
+  CHECK(remote_score(edge, Policy::fair) == 400 + 375 + 800 + 500 - 200);
 }

@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include <atomic>
+#include <mutex>
 #include <set>
 #include <thread>
 
@@ -159,12 +161,17 @@ TEST_CASE("readers decide while a writer publishes") {
     builder.put_holding("s" + std::to_string(i % 10), "n" + std::to_string(i), serving());
   }
   builder.put_holding("all", "n0", serving());
-  std::atomic<std::shared_ptr<const RoutingTable>> current = builder.publish();
+  std::mutex mutex;  // libstdc++ 12 has no atomic shared_ptr to rely on: see mirror/table.h
+  auto current = builder.publish();
+  auto newest = [&] {
+    std::lock_guard lock(mutex);
+    return current;
+  };
   std::atomic<bool> is_over = false;
   auto read = [&] {
     std::size_t found = 0;
     while (!is_over) {
-      auto table = current.load();
+      auto table = newest();
       for (auto policy : {Policy::compat, Policy::fair}) {
         Query query;
         query.stream = "all";
@@ -189,7 +196,9 @@ TEST_CASE("readers decide while a writer publishes") {
     builder.put_node(facts);
     builder.put_holding("all", node, {.inputs = static_cast<std::uint32_t>(round % 2)});
     builder.put_stream({.name = "s" + std::to_string(round % 50)});
-    current.store(builder.publish());
+    auto next = builder.publish();
+    std::lock_guard lock(mutex);
+    current = std::move(next);
   }
   is_over = true;
   for (auto& reader : readers) reader.join();

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/log.h"
+#include "cli/foghorn.h"
 
 namespace warren::cli {
 
@@ -62,6 +63,8 @@ std::vector<Setting> all_settings() {
                       "debug, info, warn, error or off; also by module: warn,redis=debug"});
   settings.push_back({"log.format", "WARREN_LOG_FORMAT", "logfmt", "of the log, on standard error",
                       false, one_of({"logfmt", "json"})});
+  auto of_foghorn = foghorn_settings();
+  settings.insert(settings.end(), of_foghorn.begin(), of_foghorn.end());
   return settings;
 }
 

@@ -83,6 +83,8 @@ void add_config(CLI::App& root, Action& chosen);
 void add_doctor(CLI::App& root, Action& chosen);
 void add_torture(CLI::App& root, Action& chosen);
 void add_completion(CLI::App& root, Action& chosen);
+void add_serve(CLI::App& root, Action& chosen);
+void add_foghorn_looks(CLI::App& root, Action& chosen);
 
 // An option with a value of this kind ("TIME", "FILE", "a|b|c"), checked when it is read.
 using Check = std::function<Result<>(std::string_view value)>;

@@ -7,6 +7,7 @@
 
 #include "base/log.h"
 #include "cli/cli.h"
+#include "cli/foghorn.h"
 #include "torture/worker.h"
 
 namespace warren::cli {
@@ -78,7 +79,7 @@ std::string kind_of_setting(const std::string& name) {
 
 void add_settings(CLI::App& root) {
   for (auto& setting : all_settings()) {
-    if (setting.secret) continue;
+    if (setting.secret || is_of_foghorn(setting)) continue;
     auto help =
         setting.help + (setting.environment.empty() ? "" : " [" + setting.environment + "]");
     add_value(root, flag_of(setting), kind_of_setting(setting.name), help, nullptr,
@@ -123,6 +124,8 @@ void add_everything(CLI::App& root, const std::string& program, Action& chosen) 
   add_agent(root, chosen);
   add_export(root, chosen);
   add_import(root, chosen);
+  add_serve(root, chosen);
+  add_foghorn_looks(root, chosen);
   auto* redis = root.add_subcommand("redis", "Look at Redis")->group("Look at Redis");
   redis->require_subcommand(1);
   add_redis_ping(*redis, chosen);
@@ -162,7 +165,8 @@ ConfigSources sources_of(const CLI::App& root, Environment environment) {
   sources.file = config_file(root, environment);
   sources.environment = std::move(environment);
   for (auto& setting : all_settings()) {
-    auto* option = setting.secret ? nullptr : root.get_option(flag_of(setting));
+    bool is_flag = !setting.secret && !is_of_foghorn(setting);
+    auto* option = is_flag ? root.get_option(flag_of(setting)) : nullptr;
     if (option && option->count() > 0) sources.flags[setting.name] = value_of(*option);
   }
   return sources;

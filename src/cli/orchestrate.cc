@@ -52,9 +52,9 @@ Async<> tell_when_ready(Daemon& daemon, std::string url, int& report_to) {
 Async<> stay(Daemon& daemon, LeaseSession& session, redis::Subscriber& orders,
              asio::signal_set& signals, OrchestratorOptions& options) {
   auto& instance = daemon.instance();
-  auto page =
-      HttpServer::listen(co_await asio::this_coro::executor, "127.0.0.1", 0,
-                         [&daemon](const HttpRequest& request) { return daemon.answer(request); });
+  auto handler = reading([&daemon](const HttpRequest& request) { return daemon.answer(request); });
+  auto executor = co_await asio::this_coro::executor;
+  auto page = HttpServer::listen(executor, HttpTerms{}, std::move(handler));
   if (!page) co_return std::unexpected(page.error());
   // Who asks it to stop as soon as it is there is to be heard.
   orders.subscribe(instance.control_channel());

@@ -44,6 +44,7 @@ class Cluster::Core {
   StreamState stream_or_new(std::string_view name) const;
   StreamInstanceState instance_or_new(const std::string& stream, const std::string& node) const;
   void take_stats(const std::string& node, const std::string& stream, const StreamReport& report);
+  bool is_origin(std::string_view stream, std::string_view node) const;
   void take_streams(const std::string& node, const std::map<std::string, StreamReport>& streams);
   void drop_instance(const std::string& stream, const std::string& node);
   // Nobody carries it any more, if that is so.
@@ -91,7 +92,6 @@ class Cluster::Core {
   std::unique_ptr<Mirror> mirror;
   std::optional<Error> problem;  // with our id
   std::uint64_t skipped = 0;     // values that nobody can read
-  std::set<std::string> own_modes;
 
   // What readers have. (libstdc++ 12 has no atomic shared_ptr to rely on: see mirror/table.h.)
   std::shared_ptr<const balance::RoutingTable> table() const;
@@ -118,6 +118,7 @@ class Cluster::Core {
   std::set<std::string> unreadable_;      // keys that were told of
   std::uint64_t published_revision_ = ~std::uint64_t{0};
   Event turn_;
+  bool is_rewritten_ = false;  // since the last look at the mirror
   bool is_started_ = false, is_closed_ = false;
   mutable std::atomic_flag locked_;
   std::shared_ptr<const balance::RoutingTable> shown_;

@@ -27,6 +27,7 @@ void Cluster::Core::catch_up() {
     Table::each_change(before->table(type), next->table(type),
                        [&](const Entity* from, const Entity* to) { take(kind, from, to); });
   }
+  is_rewritten_ = false;
   changed();
 }
 
@@ -104,7 +105,6 @@ void Cluster::Core::take_value(Kind kind, const Entity& entity) {
           parse_mode(entity.value()), [](auto& v) { return EntityKey{Kind::mode, v.node_id}; },
           [this](NodeModeState v) {
             if (!journal.is_settled({Kind::mode, v.node_id})) return;
-            own_modes.erase(v.node_id);
             model.put_mode(std::move(v));
           });
     case Kind::penalty:
@@ -175,6 +175,7 @@ void Cluster::Core::take_instance(StreamInstanceState incoming) {
 
 void Cluster::Core::take_artifact(ArtifactState incoming) {
   EntityKey key{Kind::artifact, incoming.content_id};
+  if (!journal.is_settled(key)) return;
   ArtifactState ours;
   if (const auto* known = model.artifact(incoming.content_id)) ours = *known;
   auto is_own = [this](const std::string& node) {
@@ -211,7 +212,8 @@ void Cluster::Core::take_gone(const EntityKey& key) {
     case Kind::instance:
       return model.erase_instance(key.first, key.second);
     case Kind::mode:
-      return model.erase_mode(key.first);
+      // Operators say it once: what a failover lost is said again by whoever heard it.
+      return is_rewritten_ ? mark(key) : model.erase_mode(key.first);
     case Kind::artifact:
     case Kind::penalty:
       return;
@@ -268,7 +270,7 @@ void Cluster::Core::mark_carried(const std::string& node) {
 void Cluster::Core::write_again() {
   for (const auto& [id, record] : model.nodes())
     if (record.is_own) mark_carried(id);
-  for (const auto& node : own_modes) mark({Kind::mode, node});
+  is_rewritten_ = true;
   if (!shared_penalties_.nodes.empty()) mark({Kind::penalty, terms.instance_id});
 }
 

@@ -32,7 +32,7 @@ Batch Journal::take() {
 }
 
 awaitable<void> Journal::write(Mirror& mirror) {
-  for (;;) {
+  for (bool is_told = false;;) {
     while (dirty_.empty()) co_await work_.wait();
     auto batch = take();
     auto version = co_await mirror.put(std::move(batch), Clock::time_point::max());
@@ -48,11 +48,13 @@ awaitable<void> Journal::write(Mirror& mirror) {
       while (!applied && applied.error().code == Errc::timeout)
         applied = co_await mirror.applied(*version, Clock::now() + 10s);
       is_lost = !applied;
-    } else {
+      is_told = false;
+    } else if (!std::exchange(is_told, true)) {
       log::error("foghorn.write_refused", "changes", sent_.size(), "first",
                  sent_.begin()->first.id(), "why", version.error().what);
     }
     settle(is_lost);
+    if (!version) co_await sleep_for(1s);  // what is said again would be refused again
   }
 }
 

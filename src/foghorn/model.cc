@@ -127,6 +127,9 @@ void Model::erase_node(std::string_view id) {
   if (auto waiting = stale_facts_.find(id); waiting != stale_facts_.end())
     stale_facts_.erase(waiting);
   nodes_.erase(found);
+  if (auto all = carried_.find(id);
+      all != carried_.end() && all->second.streams.empty() && all->second.artifacts.empty())
+    carried_.erase(all);
   ++revision_;
 }
 

@@ -33,6 +33,7 @@ void set_said(NodeState& node, const NodeReport& report) {
   set_place(node, report);
   set_if_said(node.location, report.location);
   set_if_said(node.outputs, report.outputs);
+  tidy(node.outputs);
   set_if_said(node.cap_ingest, report.cap_ingest);
   set_if_said(node.cap_edge, report.cap_edge);
   set_if_said(node.cap_storage, report.cap_storage);
@@ -158,7 +159,6 @@ Result<> Cluster::set_mode(const std::string& node, balance::NodeMode mode, std:
   if (!checked) return checked;
   if (!core_->model.node(node)) return fail(Errc::not_found, "there is no node {}", node);
   core_->model.put_mode({node, mode, std::move(set_by), WallClock::now()});
-  core_->own_modes.insert(node);
   core_->mark({Kind::mode, node});
   core_->changed();
   return ok;
@@ -169,7 +169,6 @@ Result<> Cluster::forget_node(const std::string& node) {
   core_->forget_node(node);
   if (core_->model.modes().contains(node)) {
     core_->model.erase_mode(node);
-    core_->own_modes.erase(node);
     core_->mark({Kind::mode, node});
   }
   core_->changed();

@@ -86,7 +86,7 @@ void read_stream(Reader& reader, StreamReport& stream) {
   reader.always("inputs", stream.inputs);
   reader.always("bytes_up", stream.bytes_up);
   reader.always("bytes_down", stream.bytes_down);
-  reader.always("viewers", stream.viewers);
+  reader.maybe("viewers", stream.viewers);
   reader.always("replicated", stream.replicated);
   reader.always("tenant_id", stream.tenant_id);
   reader.always("playback_id", stream.playback_id);

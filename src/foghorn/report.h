@@ -9,7 +9,8 @@
 namespace warren::foghorn {
 
 struct StreamReport {
-  std::int64_t total = 0, inputs = 0, bytes_up = 0, bytes_down = 0, viewers = 0;
+  std::int64_t total = 0, inputs = 0, bytes_up = 0, bytes_down = 0;
+  std::optional<std::int64_t> viewers;  // not said: as counted from those who come and go
   bool replicated = false;
   std::string tenant_id, playback_id, status, buffer_state;  // empty: not said
 };

@@ -10,6 +10,7 @@ namespace warren::foghorn {
 namespace {
 
 constexpr std::size_t longest_text = 4096, most_words = 256, longest_outputs = 64u << 10;
+constexpr std::int64_t most_viewers = 1'000'000'000;
 constexpr double most_bytes = 1e18;  // of memory or a second: an exabyte
 
 Result<> check_number(std::string_view name, const std::optional<double>& value, double least,
@@ -85,10 +86,10 @@ Result<> check_mode_word(std::string_view name, const std::optional<std::string>
 }  // namespace
 
 Result<> check_stream_report(std::string_view name, const StreamReport& stream) {
-  for (auto count :
-       {stream.total, stream.inputs, stream.bytes_up, stream.bytes_down, stream.viewers})
+  for (auto count : {stream.total, stream.inputs, stream.bytes_up, stream.bytes_down,
+                     stream.viewers.value_or(0)})
     if (count < 0) return fail(Errc::invalid, "streams.{}: {} is negative", name, count);
-  if (stream.inputs > 1'000'000 || stream.viewers > 1'000'000'000 || stream.total > 1'000'000'000)
+  if (stream.inputs > 1'000'000 || stream.viewers > most_viewers || stream.total > most_viewers)
     return fail(Errc::invalid, "streams.{}: nobody has so many", name);
   if (!stream.status.empty() && stream.status != "live" && stream.status != "offline")
     return fail(Errc::invalid, "streams.{}.status: is not live or offline", name);

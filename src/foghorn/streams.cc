@@ -125,7 +125,7 @@ void Cluster::Core::take_stats(const std::string& node, const std::string& strea
   instance.inputs = report.inputs;
   instance.bytes_up = report.bytes_up;
   instance.bytes_down = report.bytes_down;
-  instance.viewers = report.viewers;
+  if (report.viewers) instance.viewers = *report.viewers;
   instance.replicated = report.replicated;
   set_identity(instance.tenant_id, report.tenant_id);
   set_identity(instance.buffer_state, report.buffer_state);
@@ -137,12 +137,19 @@ void Cluster::Core::take_stats(const std::string& node, const std::string& strea
   auto state = stream_or_new(stream);
   set_identity(state.tenant_id, report.tenant_id);
   set_identity(state.playback_id, report.playback_id);
-  if (serves && !instance.replicated) state.node_id = node;
+  if (serves && !instance.replicated && !is_origin(stream, state.node_id)) state.node_id = node;
   if (serves || report.status == "live") set_live(state);
   if (!is_offline) set_identity(state.buffer_state, report.buffer_state);
   set_instance(std::move(instance));
   set_stream(std::move(state));
   if (is_offline) settle_stream(stream);
+}
+
+// Of two the first one stays, or each report would move the stream.
+bool Cluster::Core::is_origin(std::string_view stream, std::string_view node) const {
+  const auto* record = model.node(node);
+  const auto* instance = model.instance(stream, node);
+  return record && !record->is_stale() && instance && instance->inputs > 0 && !instance->replicated;
 }
 
 // All that the node carries: what is not named it carries no longer.

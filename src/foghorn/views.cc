@@ -104,6 +104,7 @@ awaitable<void> Cluster::changed(std::uint64_t seen) {
     auto state = co_await asio::this_coro::cancellation_state;
     if (is_cancelled(state)) co_return;
   }
+  core_->publish();  // whoever was woken looks at the table
 }
 
 std::shared_ptr<void> Cluster::publish(Metrics& metrics) const {

@@ -1,140 +1,176 @@
 #include "http/server.h"
 
+#include <boost/asio/ip/v6_only.hpp>
 #include <boost/asio/redirect_error.hpp>
-#include <boost/beast/core/flat_buffer.hpp>
-#include <boost/beast/core/tcp_stream.hpp>
-#include <boost/beast/http.hpp>
 
 #include "base/log.h"
+#include "http/connection.h"
 
 namespace warren {
 
-namespace beast = boost::beast;
-namespace http = beast::http;
 using asio::ip::tcp;
+using boost::system::error_code;
 
-namespace {
-
-constexpr std::size_t most_connections = 64;
-constexpr std::size_t most_header_bytes = 16u << 10;
-constexpr auto patience = std::chrono::seconds(10);  // with one request and its answer
-
-using Request = http::request<http::empty_body>;
-using Response = http::response<http::string_body>;
-
-HttpAnswer plain(int status, std::string text) {
-  return {.status = status, .body = std::move(text) + "\n"};
-}
-
-Response response_to(const Request& request, HttpAnswer answer) {
-  Response response{static_cast<http::status>(answer.status), request.version()};
-  response.set(http::field::content_type, answer.type);
-  response.set(http::field::cache_control, "no-store");
-  response.set("X-Content-Type-Options", "nosniff");
-  response.set("Content-Security-Policy", "default-src 'self'; style-src 'unsafe-inline'");
-  response.keep_alive(request.keep_alive());
-  response.body() = std::move(answer.body);
-  response.prepare_payload();
-  if (request.method() == http::verb::head) response.body().clear();  // its length stays
-  return response;
-}
-
-}  // namespace
-
-HttpServer::HttpServer(tcp::acceptor acceptor, Handler handler)
+HttpServer::HttpServer(tcp::acceptor acceptor, HttpTerms terms, Handler handler)
     : acceptor_(std::move(acceptor)),
+      terms_(std::move(terms)),
       handler_(std::move(handler)),
-      port_(acceptor_.local_endpoint().port()) {}
+      port_(acceptor_.local_endpoint().port()),
+      fewer_(acceptor_.get_executor()) {
+  look_at_clock();
+}
+
+HttpServer::~HttpServer() { end_all(); }
 
 Result<std::unique_ptr<HttpServer>> HttpServer::listen(const asio::any_io_executor& executor,
-                                                       const std::string& address,
-                                                       unsigned short port, Handler handler) {
-  boost::system::error_code error;
-  auto ip = asio::ip::make_address(address, error);
+                                                       HttpTerms terms, Handler handler) {
+  error_code error;
+  auto ip = asio::ip::make_address(terms.address, error);
   tcp::acceptor acceptor(executor);
-  tcp::endpoint endpoint(ip, port);
+  tcp::endpoint endpoint(ip, terms.port);
   if (!error) acceptor.open(endpoint.protocol(), error);
   if (!error) acceptor.set_option(tcp::acceptor::reuse_address(true), error);
+  // [::] hears IPv4 as well.
+  if (!error && ip.is_v6()) acceptor.set_option(asio::ip::v6_only(false), error);
   if (!error) acceptor.bind(endpoint, error);
   if (!error) acceptor.listen(asio::socket_base::max_listen_connections, error);
   if (error)
-    return fail(Errc::unavailable, "cannot listen on {}:{}: {}", address, port, error.message());
-  return std::unique_ptr<HttpServer>(new HttpServer(std::move(acceptor), std::move(handler)));
+    return fail(Errc::unavailable, "cannot listen on {}:{}: {}", terms.address, terms.port,
+                error.message());
+  return std::unique_ptr<HttpServer>(
+      new HttpServer(std::move(acceptor), std::move(terms), std::move(handler)));
 }
 
 std::string HttpServer::url() const {
-  auto ip = acceptor_.local_endpoint().address();
+  auto ip = asio::ip::make_address(terms_.address);
   return fmt::format(fmt::runtime(ip.is_v6() ? "http://[{}]:{}/" : "http://{}:{}/"), ip.to_string(),
                      port_);
 }
 
 awaitable<void> HttpServer::run() {
-  auto accepting = [](TaskGroup& connections, HttpServer& self) -> Async<> {
-    return self.accept(connections);
-  };
+  struct AtEnd {
+    HttpServer& server;
+    ~AtEnd() {
+      server.tasks_ = nullptr;
+      server.end_all();
+    }
+  } at_end{*this};
+  auto accepting = [](TaskGroup& tasks, HttpServer& self) -> Async<> { return self.accept(tasks); };
   auto ended = co_await with_group(accepting, *this);
   if (!ended) log::debug("http.ended", "why", ended.error().what);
 }
 
-Async<> HttpServer::accept(TaskGroup& connections) {
+Async<> HttpServer::accept(TaskGroup& tasks) {
+  tasks_ = &tasks;
+  tasks.start("http.sweep", sweep());
   for (;;) {
-    boost::system::error_code error;
+    error_code error;
     auto socket = co_await acceptor_.async_accept(asio::redirect_error(asio::use_awaitable, error));
     auto state = co_await asio::this_coro::cancellation_state;
     if (is_cancelled(state)) co_return fail(Errc::cancelled, "the server is stopped");
-    if (error) {
+    if (is_draining_) {
+      Event never(co_await asio::this_coro::executor);
+      co_await never.wait();
+    } else if (error) {
       log::warn("http.accept_failed", "why", error.message());
       co_await sleep_for(100ms);  // out of descriptors, for one
-    } else if (connections.running() < most_connections) {
-      connections.start("http.connection", serve(std::move(socket)));
+    } else {
+      welcome(std::move(socket));
     }
   }
+}
+
+void HttpServer::welcome(tcp::socket socket) {
+  error_code error;
+  auto peer = socket.remote_endpoint(error);
+  if (error) return;  // gone already
+  if (connections_.size() >= terms_.most_connections) {
+    ++counters_.turned_away;
+    return;
+  }
+  auto ip = peer.address();
+  if (ip.is_v6() && ip.to_v6().is_v4_mapped())
+    ip = asio::ip::make_address_v4(asio::ip::v4_mapped, ip.to_v6());
+  socket.set_option(tcp::no_delay(true), error);
+  socket.non_blocking(true, error);
+  if (error) return;
+  ++counters_.accepted;
+  connections_.push_front(std::make_shared<HttpConnection>(*this, std::move(socket), ip));
+  connections_.front()->start(connections_.begin());
+}
+
+void HttpServer::ended(std::list<std::shared_ptr<HttpConnection>>::iterator connection) {
+  connections_.erase(connection);
+  fewer_.notify();
+}
+
+void HttpServer::end_all() {
+  while (!connections_.empty()) {
+    auto last = connections_.front();
+    last->leave();
+  }
+}
+
+void HttpServer::look_at_clock() {
+  now_ = Clock::now();
+  auto seconds = std::chrono::floor<std::chrono::seconds>(WallClock::now());
+  auto parts = std::chrono::system_clock::to_time_t(seconds);
+  std::tm utc{};
+  gmtime_r(&parts, &utc);
+  std::array<char, 64> text{};
+  auto size = std::strftime(text.data(), text.size(), "%a, %d %b %Y %H:%M:%S GMT", &utc);
+  date_.assign(text.data(), size);
+}
+
+awaitable<void> HttpServer::sweep() {
+  auto interval = std::min({Clock::duration(1s), Clock::duration(terms_.idle_time / 4),
+                            Clock::duration(terms_.request_time / 4)});
+  for (;;) {
+    co_await sleep_for(interval);
+    auto state = co_await asio::this_coro::cancellation_state;
+    if (is_cancelled(state)) co_return;
+    look_at_clock();
+    for (auto next = connections_.begin(); next != connections_.end();) {
+      auto connection = *next++;
+      if (!connection->is_late(now_)) continue;
+      ++counters_.timeouts;
+      connection->leave();
+    }
+  }
+}
+
+awaitable<void> HttpServer::drain(Clock::time_point deadline) {
+  is_draining_ = true;
+  error_code ignored;
+  acceptor_.close(ignored);
+  for (auto next = connections_.begin(); next != connections_.end();) {
+    auto connection = *next++;
+    if (connection->is_idle()) connection->leave();
+  }
+  while (!connections_.empty() && Clock::now() < deadline) co_await fewer_.wait(deadline);
+}
+
+HttpServer::Counters HttpServer::counters() const {
+  auto counters = counters_;
+  counters.connections = connections_.size();
+  return counters;
+}
+
+HttpServer::Handler reading(std::function<HttpAnswer(const HttpRequest&)> answer) {
+  return [answer = std::move(answer)](const HttpRequest& request,
+                                      HttpAnswer& into) -> HttpServer::Work {
+    bool reads = request.method == "GET" || request.method == "HEAD";
+    into = reads ? answer(request) : HttpAnswer{.status = 405, .body = "only GET and HEAD\n"};
+    if (!reads) into.add("Allow", "GET, HEAD");
+    return std::nullopt;
+  };
 }
 
 // localhost, or the address itself; with or without the port.
 bool HttpServer::is_here(std::string_view host) const {
-  auto ip = acceptor_.local_endpoint().address().to_string();
-  for (const auto& name : {std::string("localhost"), ip, "[" + ip + "]"})
+  for (const auto& name : {std::string("localhost"), terms_.address, "[" + terms_.address + "]"})
     if (host == name || host == fmt::format("{}:{}", name, port_)) return true;
   return false;
-}
-
-awaitable<void> HttpServer::serve(tcp::socket socket) {
-  beast::tcp_stream stream(std::move(socket));
-  beast::flat_buffer buffer(most_header_bytes);
-  for (bool goes_on = true; goes_on;) {
-    http::request_parser<http::empty_body> parser;
-    parser.header_limit(static_cast<std::uint32_t>(most_header_bytes));
-    stream.expires_after(patience);
-    boost::system::error_code error;
-    co_await http::async_read(stream, buffer, parser,
-                              asio::redirect_error(asio::use_awaitable, error));
-    bool is_misfit = error && error != http::error::end_of_stream &&
-                     error.category() == http::make_error_code(http::error::bad_method).category();
-    if (error && !is_misfit) co_return;
-    const auto& request = parser.get();
-    HttpAnswer answer = plain(400, "this is no request that we understand");
-    if (!is_misfit) {
-      std::string_view target(request.target().data(), request.target().size());
-      std::string_view host(request[http::field::host].data(), request[http::field::host].size());
-      auto mark = target.find('?');
-      bool reads = request.method() == http::verb::get || request.method() == http::verb::head;
-      if (!is_here(host))
-        answer = plain(421, "this is not the machine of that name");
-      else if (!reads)
-        answer = plain(405, "only GET and HEAD");
-      else
-        answer = handler_({std::string(target.substr(0, mark)),
-                           mark == target.npos ? "" : std::string(target.substr(mark + 1))});
-    }
-    auto response = response_to(request, std::move(answer));
-    goes_on = !is_misfit && response.keep_alive();
-    if (!goes_on) response.keep_alive(false);
-    http::response_serializer<http::string_body> serializer(response);
-    co_await http::async_write(stream, serializer,
-                               asio::redirect_error(asio::use_awaitable, error));
-    if (error) co_return;
-  }
 }
 
 }  // namespace warren

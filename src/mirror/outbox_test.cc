@@ -149,7 +149,7 @@ TEST_CASE("a batch of nothing, of an unknown type or of too much is invalid") {
 TEST_CASE("more than one batch holds is written in several, in the order in which it was put") {
   auto t = terms();
   Outbox outbox(t, "w");
-  for (int i = 0; i < 1500; ++i) REQUIRE(outbox.put(batch({{std::to_string(i), "1"}})));
+  for (int i = 0; i < 2500; ++i) REQUIRE(outbox.put(batch({{std::to_string(i), "1"}})));
   auto first = outbox.next(0);
   CHECK(first->keys.size() == 2 + Outbox::batch_changes);
   CHECK(first->keys[2] == "{c}:nodes:0");
@@ -157,7 +157,7 @@ TEST_CASE("more than one batch holds is written in several, in the order in whic
   outbox.on_written({0, 1}, "-", "1");
   auto second = outbox.next(0);
   CHECK(second->keys.size() == 2 + 500);
-  CHECK(second->keys[2] == "{c}:nodes:1000");
+  CHECK(second->keys[2] == "{c}:nodes:2000");
 }
 
 TEST_CASE("a batch made ready while another is on its way follows it, before what is put later") {

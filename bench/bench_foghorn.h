@@ -1,0 +1,9 @@
+#pragma once
+// The parts of `make bench PART=foghorn`.
+
+namespace warren::bench {
+
+// Decisions from memory, without a server.
+void bench_balance();
+
+}  // namespace warren::bench

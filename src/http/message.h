@@ -1,0 +1,70 @@
+#pragma once
+// A request and its answer, and how they look as bytes. Opens no socket.
+#include <array>
+#include <boost/asio/ip/address.hpp>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace warren {
+
+namespace asio = boost::asio;
+
+struct HttpHeader {
+  std::string_view name, value;
+};
+
+// Views of the bytes that came: valid until it is answered.
+struct HttpRequest {
+  std::string_view method;
+  std::string_view path;   // from the first slash, as it was sent: see http/target.h
+  std::string_view query;  // behind the question mark, if there is one
+  std::string_view body = {};
+  asio::ip::address client = {};
+  std::array<HttpHeader, 64> headers = {};
+  std::size_t header_count = 0;
+
+  // Empty when there is none. The name in small letters.
+  std::string_view header(std::string_view name) const;
+};
+
+struct HttpAnswer {
+  int status = 200;
+  std::string_view type = "text/plain; charset=utf-8";  // of a literal
+  std::string body = {};
+  std::string headers = {};  // further lines
+
+  // A value that would end the line is not sent.
+  void add(std::string_view name, std::string_view value);
+  // As new, but for the memory that it has.
+  void clear();
+};
+
+// What stands before the body.
+struct HttpHead {
+  HttpRequest request = {};
+  std::size_t size = 0;  // bytes, with the empty line
+  std::size_t body_size = 0;
+  bool keeps_alive = true;
+  bool waits_for_continue = false;
+  int problem = 0;             // the status to refuse it with
+  std::string_view what = {};  // is wrong with it
+};
+
+inline constexpr std::size_t most_head_bytes = 16u << 10;
+
+enum class HeadState { partial, whole, wrong };
+// Strict, since what two programs read differently is how requests are smuggled past one of them:
+// lines end with CR LF, no header is folded, there is one length at most. A body of unknown length
+// (chunked) is refused with 411.
+HeadState parse_head(std::string_view bytes, HttpHead& head);
+
+std::string_view reason_of(int status);
+
+// Appends the answer. `date` and `fixed` (lines that each answer has) are the server's.
+void write_answer(std::string& out, const HttpAnswer& answer, std::string_view date,
+                  std::string_view fixed, bool with_body, bool keeps_alive);
+
+bool same_word(std::string_view one, std::string_view other);  // but for the case of letters
+
+}  // namespace warren
