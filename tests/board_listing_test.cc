@@ -492,8 +492,8 @@ TEST_CASE("in a cluster all of a board is in one slot, and everything works") {
         terms.announcements = {Grant{"coder", read.id, BidType::exclusive}};
         value_of(co_await board.update_claim(read, paused, terms));
         value_of(co_await board.set_bid(read.id, "coder", BidType::claim));
-        auto oldest = value_of(co_await board.oldest_queued("coder"));
-        CHECK(oldest);
+        auto& keeper = servers.owner(servers.slot("demo"));
+        CHECK(keeper.cli({"ZRANGE", "holt:{demo}:grant_queue:coder", "0", "-1"}) == read.id);
         auto found = value_of(co_await board.find_claim(read.id.substr(0, 6)));
         CHECK(found == read.id);
 

@@ -421,9 +421,6 @@ TEST_CASE("a write under a token that is no longer the newest is refused, whatev
     CHECK(refused.code == Errc::lease_lost);
     refused = error_of(co_await board.create_claim(claim_on(goal), old));
     CHECK(refused.code == Errc::lease_lost);
-    QueuedClaim queued{claim.id, UnixTime(1ms)};
-    refused = error_of(co_await board.enqueue("coder", queued, old));
-    CHECK(refused.code == Errc::lease_lost);
     auto stored = value_of(co_await board.claim(claim.id));
     CHECK(stored == claim);
     auto counts = value_of(co_await board.counts());
@@ -463,28 +460,15 @@ TEST_CASE("a claim waits in the queue of its role for as long as it says so itse
       paused.grant_queue = GrantQueueEntry{UnixTime(1761900000000ms + i * 1ms), "coder"};
       claims.push_back(value_of(co_await board.update_claim(claim, paused)));
     }
-    auto oldest = value_of(co_await board.oldest_queued("coder"));
-    REQUIRE(oldest);
-    CHECK(oldest->claim_id == claims[0].id);
-    CHECK(oldest->paused_at == claims[0].grant_queue->paused_at);
+    std::vector<std::string> oldest{"ZRANGE", "holt:demo:grant_queue:coder", "0", "0",
+                                    "WITHSCORES"};
+    CHECK(redis.cli(oldest) == claims[0].id + "\n1761900000000");
     auto resumed = claims[0];
     resumed.grant_queue.reset();
     resumed.granted_exclusive_agent = "coder";
     value_of(co_await board.update_claim(claims[0], resumed));
-    oldest = value_of(co_await board.oldest_queued("coder"));
-    CHECK(oldest->claim_id == claims[1].id);
+    CHECK(redis.cli(oldest) == claims[1].id + "\n1761900000001");
     CHECK(redis.cli({"HGET", "holt:demo:claim:" + resumed.id, "grant_queue"}) == "");
-
-    // By hand, for repairs; a claim that waits keeps its place.
-    QueuedClaim later{claims[1].id, UnixTime(1861900000000ms)};
-    value_of(co_await board.enqueue("coder", later));
-    oldest = value_of(co_await board.oldest_queued("coder"));
-    CHECK(oldest->claim_id == claims[1].id);
-    for (int i = 0; i < 2; ++i) value_of(co_await board.dequeue("coder", claims[1].id));
-    oldest = value_of(co_await board.oldest_queued("coder"));
-    CHECK(oldest->claim_id == claims[2].id);
-    oldest = value_of(co_await board.oldest_queued("nobody"));
-    CHECK(!oldest);
   });
 }
 

@@ -176,7 +176,7 @@ TEST_CASE("a thousand goals through three bids each") {
       value_of(co_await board.create_artefact(artefact_of("GoalDefined")));
     std::string type = "Done";
     std::size_t all = 1000;
-    co_await eventually(40s, "all are done", has_artefacts, board, type, all);
+    co_await eventually(100s, "all are done", has_artefacts, board, type, all);
     co_await eventually(20s, "all claims are over", has_ended, board);
     auto all_told = [&crew] { return crew.ended.size() == 1000; };
     co_await eventually(20s, "that was told", all_told);

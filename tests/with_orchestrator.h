@@ -238,7 +238,11 @@ inline Async<> has_ended(Board& board) {
   board::Listing listing;
   auto unclaimed = co_await board.unclaimed(listing);
   if (!unclaimed) co_return std::unexpected(unclaimed.error());
-  if (counts->artefacts > 0 && counts->open_claims == 0 && unclaimed->items.empty()) co_return ok;
+  auto again = co_await board.counts();  // the same: it was so all the time
+  if (!again) co_return std::unexpected(again.error());
+  bool is_still = counts->artefacts == again->artefacts && again->open_claims == 0;
+  if (is_still && counts->artefacts > 0 && counts->open_claims == 0 && unclaimed->items.empty())
+    co_return ok;
   std::string first;
   for (auto status : board::claim_statuses) {
     auto page = co_await board.claims(status, listing);

@@ -77,11 +77,6 @@ struct Children {
   std::vector<Error> unreadable;  // what is listed and cannot be read
 };
 
-struct QueuedClaim {
-  std::string claim_id;
-  UnixTime paused_at{};
-};
-
 // Where a page ended.
 struct Cursor {
   std::int64_t at_ms = 0;
@@ -159,11 +154,6 @@ class Board {
   // Tells bid_submitted, unless that was the bid already.
   Async<> set_bid(std::string claim_id, std::string role, board::BidType bid);
   Async<board::Bids> bids(std::string claim_id) const;
-
-  // Claims that wait for a worker of a role. A claim that is in the queue keeps its place.
-  Async<> enqueue(std::string role, board::QueuedClaim claim, board::WriteTerms terms = {});
-  Async<> dequeue(std::string role, std::string claim_id, board::WriteTerms terms = {});
-  Async<std::optional<board::QueuedClaim>> oldest_queued(std::string role) const;
 
   // At least once: whoever hears it looks at the claim itself.
   Async<> announce(board::Announcement announcement) const;

@@ -16,7 +16,6 @@ namespace {
 const auto create_claim_script = writing(scripts::create_claim);
 const auto update_claim_script = writing(scripts::update_claim);
 const auto set_bid_script = writing(scripts::set_bid);
-const auto grant_queue_script = writing(scripts::grant_queue);
 
 // What was wrong when it was read is let pass: somebody must be able to end such a claim.
 Result<> check_change(const Claim& read, const Claim& changed) {
@@ -158,37 +157,6 @@ Async<Bids> Board::bids(std::string claim_id) const {
   auto reply = co_await read(Command("HGETALL", keys_.bids(claim_id)));
   if (!reply) co_return std::unexpected(reply.error());
   co_return bids_from(*reply);
-}
-
-Async<> Board::enqueue(std::string role, QueuedClaim claim, WriteTerms terms) {
-  if (auto checked = check_id("claim_id", claim.claim_id); !checked) co_return checked;
-  if (auto checked = check_role(role); !checked) co_return checked;
-  Words keys{keys_.grant_queue(role)};
-  Words args{"add", claim.claim_id, std::to_string(parts::milliseconds(claim.paused_at))};
-  auto reply =
-      co_await write(grant_queue_script, std::move(keys), std::move(args), std::move(terms));
-  if (!reply) co_return std::unexpected(reply.error());
-  co_return ok;
-}
-
-Async<> Board::dequeue(std::string role, std::string claim_id, WriteTerms terms) {
-  Words keys{keys_.grant_queue(role)};
-  Words args{"remove", std::move(claim_id)};
-  auto reply =
-      co_await write(grant_queue_script, std::move(keys), std::move(args), std::move(terms));
-  if (!reply) co_return std::unexpected(reply.error());
-  co_return ok;
-}
-
-Async<std::optional<QueuedClaim>> Board::oldest_queued(std::string role) const {
-  Words keys{keys_.grant_queue(role)};
-  Words args{"oldest"};
-  WriteTerms terms;
-  auto reply =
-      co_await write(grant_queue_script, std::move(keys), std::move(args), std::move(terms));
-  if (!reply) co_return std::unexpected(reply.error());
-  if (reply->items.empty()) co_return std::nullopt;
-  co_return QueuedClaim{text_of(*reply, 0), parts::unix_time(number_of(*reply, 1))};
 }
 
 }  // namespace warren

@@ -122,7 +122,7 @@ class Exporter {
       for (const auto& pair : reply->items) {
         if (pair.items.size() != 2 || !claims_.contains(pair.items[0].text)) continue;
         std::chrono::milliseconds at(static_cast<std::int64_t>(pair.items[1].real()));
-        watch::ArchivedQueueing queued{role, {pair.items[0].text, board::UnixTime(at)}};
+        watch::ArchivedQueueing queued{role, pair.items[0].text, board::UnixTime(at)};
         archive_.write(queued);
       }
     }

@@ -208,7 +208,7 @@ class Importer {
   Result<> decide(const watch::ArchivedQueueing& queued, const redis::Reply&, const Bids&,
                   std::vector<redis::Command>& writes) {
     writes.emplace_back("ZADD", board_.keys().grant_queue(queued.role), "NX",
-                        parts::milliseconds(queued.claim.paused_at), queued.claim.claim_id);
+                        parts::milliseconds(queued.paused_at), queued.claim_id);
     return ok;
   }
   Result<> decide(const watch::ArchiveHead&, const redis::Reply&, const Bids&,

@@ -139,8 +139,11 @@ Result<RedisServer*> RedisCluster::agreed_owner(int slot) {
   }
   for (std::size_t i = 0; i < nodes_.size(); ++i) {
     if (ids_[i] != agreed) continue;
-    if (is_running(*nodes_[i])) return nodes_[i].get();
-    return fail(Errc::unavailable, "{} does not run", nodes_[i]->port());
+    if (!is_running(*nodes_[i]))
+      return fail(Errc::unavailable, "{} does not run", nodes_[i]->port());
+    if (!nodes_[i]->cli({"CLUSTER", "INFO"}).contains("cluster_state:ok"))
+      return fail(Errc::unavailable, "{} does not serve yet", nodes_[i]->port());
+    return nodes_[i].get();
   }
   return fail(Errc::unavailable, "the owner is \"{}\", which is none of ours", agreed);
 }

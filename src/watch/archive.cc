@@ -29,8 +29,8 @@ std::string line_of(const ArchivedClaim& archived) {
 
 std::string line_of(const ArchivedQueueing& queued) {
   return fmt::format(R"({{"queued":{{"role":{},"claim_id":{},"paused_at_ms":{}}}}})",
-                     text_json(queued.role), text_json(queued.claim.claim_id),
-                     parts::milliseconds(queued.claim.paused_at));
+                     text_json(queued.role), text_json(queued.claim_id),
+                     parts::milliseconds(queued.paused_at));
 }
 
 std::string line_of(const Artefact& artefact) {
@@ -101,7 +101,7 @@ Result<ArchiveLine> queued_line(const json::object& object) {
   if (auto checked = check_role(*role); !checked) return std::unexpected(checked.error());
   if (auto checked = check_id("claim_id", *claim_id); !checked)
     return std::unexpected(checked.error());
-  return ArchivedQueueing{*std::move(role), {*std::move(claim_id), parts::unix_time(*paused_at)}};
+  return ArchivedQueueing{*std::move(role), *std::move(claim_id), parts::unix_time(*paused_at)};
 }
 
 Result<ArchiveLine> artefact_line(const json::object& object) {
@@ -154,8 +154,8 @@ Result<> ArchiveCheck::next(const ArchiveLine& line) {
     if (!artefacts_.insert(artefact->id).second)
       return fail(Errc::invalid, "artefact {} was there before", artefact->id);
   if (const auto* queued = std::get_if<ArchivedQueueing>(&line))
-    if (!claims_.contains(queued->claim.claim_id))
-      return fail(Errc::invalid, "claim {} is queued and not there", queued->claim.claim_id);
+    if (!claims_.contains(queued->claim_id))
+      return fail(Errc::invalid, "claim {} is queued and not there", queued->claim_id);
   if (const auto* end = std::get_if<ArchiveEnd>(&line)) {
     has_end_ = true;
     if (end->artefacts != artefacts_.size() || end->claims != claims_.size())

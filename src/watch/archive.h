@@ -29,7 +29,8 @@ struct ArchivedClaim {
 };
 struct ArchivedQueueing {
   std::string role;
-  board::QueuedClaim claim;
+  std::string claim_id;
+  board::UnixTime paused_at{};
 };
 struct ArchiveEnd {
   std::size_t artefacts = 0, claims = 0;

@@ -55,9 +55,9 @@ TEST_CASE("what is written to an archive is read back as it was") {
   CHECK(claim.is_current);
   CHECK(claim.bids == archived().bids);
   auto queued =
-      decode(encode(ArchivedQueueing{"coder", {id2, UnixTime(std::chrono::milliseconds(5))}}));
+      decode(encode(ArchivedQueueing{"coder", id2, UnixTime(std::chrono::milliseconds(5))}));
   REQUIRE(queued);
-  CHECK(std::get<ArchivedQueueing>(*queued).claim.claim_id == id2);
+  CHECK(std::get<ArchivedQueueing>(*queued).claim_id == id2);
   auto end = decode(encode(ArchiveEnd{3, 4}));
   REQUIRE(end);
   CHECK(std::get<ArchiveEnd>(*end).claims == 4);
@@ -84,10 +84,10 @@ TEST_CASE("an archive has its head first, its end last, and nothing twice") {
   CHECK(!check.next(artefact()));
   CHECK(check.next(ArchiveHead{"demo"}));
   CHECK(!check.next(ArchiveHead{"demo"}));
-  CHECK(!check.next(ArchivedQueueing{"coder", {id2, {}}}));
+  CHECK(!check.next(ArchivedQueueing{"coder", id2, {}}));
   CHECK(check.next(archived()));
   CHECK(!check.next(archived()));
-  CHECK(check.next(ArchivedQueueing{"coder", {id2, {}}}));
+  CHECK(check.next(ArchivedQueueing{"coder", id2, {}}));
   CHECK(check.next(artefact()));
   CHECK(!check.next(artefact()));
   CHECK(!check.ended());

@@ -1,0 +1,53 @@
+#pragma once
+// What is searched: files with their text, and those that were left out, each with its reason.
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/error.h"
+
+namespace warren::search {
+
+struct Document {
+  std::string path;                     // relative, with '/'
+  std::string text;                     // as it is, whatever its encoding
+  std::string blob;                     // git's id of the text; empty outside of git
+  std::vector<std::uint16_t> branches;  // places in Source::branches
+};
+
+struct Skipped {
+  std::string path;
+  std::string reason;  // "binary", "3.2 MB, more than 2 MB", "a symbolic link", …
+};
+
+struct SourceLimits {
+  std::size_t file_bytes = 4u << 20;
+  std::size_t files = 5'000'000;
+};
+
+// Where documents come from. Both call `take` for each document, in any order; when it returns an
+// error, reading ends with that error.
+struct Source {
+  std::string name;                   // as results show it
+  std::string version;                // commits, or a fingerprint of a directory
+  std::vector<std::string> branches;  // as they were asked for
+  std::vector<Skipped> skipped;
+};
+using Take = std::function<Result<>(Document&&)>;
+
+// All files below a directory, without .git. Follows no links.
+Result<Source> read_directory(const std::string& path, const SourceLimits& limits,
+                              const Take& take);
+// The files of one or more refs of a repository (bare or not, shallow or not), read from its packs
+// without a checkout; a blob that several branches share is taken once. Errc::not_found: no such
+// ref. Errc::refused: git's own words. The repository is hostile: no hook, filter, textconv or
+// configured program runs.
+Result<Source> read_repository(const std::string& path, std::vector<std::string> refs,
+                               const SourceLimits& limits, const Take& take);
+// The commits that refs point to, as Source::version has them, without reading anything else.
+Result<std::string> repository_version(const std::string& path,
+                                       const std::vector<std::string>& refs);
+
+}  // namespace warren::search
