@@ -3,18 +3,375 @@
 
 using namespace warren;
 
+namespace {
+
+awaitable<Placement> place(Member& member, PlaceQuery query) {
+  auto placed = co_await member.federation->place(std::move(query), Clock::now() + 3s);
+  REQUIRE(placed);
+  co_return std::move(*placed);
+}
+
+awaitable<void> until_known(Members& members, std::string stream, bool is_known = true) {
+  for (auto& member : members) {
+    if (!member->federation) continue;
+    auto fact = [](Member& m, std::string& s, bool& wanted) { return knows(m, s) == wanted; };
+    co_await eventually(30s, member->id + " knows of " + stream, fact, *member, stream, is_known);
+  }
+}
+
+long ttl(RedisServer& redis, const std::string& key) { return std::stol(redis.cli({"PTTL", key})); }
+
+}  // namespace
+
 TEST_CASE("a stream that is live only in b is found from a, by each of its instances") {
+  with_federations({}, [](Members& a, Members& b, RedisServer&, RedisServer&) -> awaitable<void> {
+    report(*b[1], "b-edge", {{"demo", live()}});
+    co_await until_known(a, "demo");
+    for (auto& member : a) {
+      auto placed = co_await place(*member, viewer_of("demo"));
+      CHECK(placed.way == Way::redirect);
+      CHECK(placed.redirect_url("demo", "a") == "https://play.b.example/play/demo?from=a");
+      CHECK(member->federation->ingested_at("demo") == "b");
+    }
+    // Who was sent here is not sent on.
+    auto sent = viewer_of("demo");
+    sent.from_cluster = "b";
+    auto stays = co_await place(*a[0], sent);
+    CHECK(stays.way == Way::nowhere);
+
+    report(*b[1], "b-edge", {});
+    co_await until_known(a, "demo", false);
+    auto gone = co_await place(*a[0], viewer_of("demo"));
+    CHECK(gone.way == Way::nowhere);
+  });
+}
+
+TEST_CASE(
+    "a stream with a DTSC output is pulled through an edge of a, once, and no loop comes of it") {
+  with_federations(
+      {}, [](Members& a, Members& b, RedisServer& ra, RedisServer& rb) -> awaitable<void> {
+        report(*a[0], "a-edge", {});
+        report(*b[0], "b-edge", {{"demo", live()}}, true);
+        co_await until_known(a, "demo");
+        co_await eventually(10s, "both know the edge",
+                            [&] { return a[1]->cluster->node("a-edge").has_value(); });
+        for (auto& member : a) {
+          auto placed = co_await place(*member, viewer_of("demo"));
+          CHECK(placed.way == Way::pull);
+          CHECK(placed.node_id == "a-edge");
+          CHECK(member->federation->source_of("demo") == "dtsc://b-edge.example:4200/live+demo");
+        }
+        auto in = ra.cli({"GET", "{a}:active_replications:demo"});
+        CHECK(in.find(R"("source_cluster":"b")") != std::string::npos);
+        CHECK(in.find(R"("dest_node_id":"a-edge")") != std::string::npos);
+        CHECK(rb.cli({"EXISTS", "{b}:active_replications:demo:a"}) == "1");
+
+        // The edge has it: the pull is over, and b knows that a has a copy.
+        report(*a[0], "a-edge", {{"demo", live("acme", true)}}, true);
+        co_await eventually(10s, "the pull is over", [&] {
+          return ra.cli({"EXISTS", "{a}:active_replications:demo"}) == "0";
+        });
+        co_await eventually(10s, "b knows of the copy", [&] {
+          return rb.cli({"EXISTS", "{b}:remote_replications:demo:a"}) == "1";
+        });
+        auto local = co_await place(*a[1], viewer_of("demo"));
+        CHECK(local.way == Way::local);
+        CHECK(local.node_id == "a-edge");
+
+        // b loses its own: a's copy is not pulled back, and a viewer does not go in circles.
+        report(*b[0], "b-edge", {}, true);
+        co_await eventually(10s, "b has none", [&] {
+          return !balance::choose(*b[0]->cluster->table(), {.stream = "demo"}).count;
+        });
+        co_await until_known(b, "demo");
+        auto back = co_await place(*b[0], viewer_of("demo"));
+        CHECK(back.way == Way::redirect);
+        CHECK(rb.cli({"EXISTS", "{b}:active_replications:demo"}) == "0");
+        auto circled = viewer_of("demo");
+        circled.from_cluster = "b";
+        auto ends = co_await place(*a[0], circled);
+        CHECK(ends.way == Way::local);
+
+        // The copy ends: b is told at once, and does not wait for its key to expire.
+        report(*a[0], "a-edge", {}, true);
+        co_await eventually(10s, "b knows that it is gone", [&] {
+          return rb.cli({"EXISTS", "{b}:remote_replications:demo:a"}) == "0";
+        });
+      });
+}
+
+TEST_CASE("many viewers of one stream arrange one pull") {
+  with_federations({}, [](Members& a, Members& b, RedisServer&, RedisServer&) -> awaitable<void> {
+    report(*a[0], "a-edge", {});
+    report(*b[0], "b-edge", {{"demo", live()}}, true);
+    co_await until_known(a, "demo");
+    co_await eventually(10s, "both know the edge",
+                        [&] { return a[1]->cluster->node("a-edge").has_value(); });
+    auto before = b[0]->link.counters().accepted + b[1]->link.counters().accepted;
+    int pulled = 0;
+    auto crowd = [](TaskGroup& group, Members& at, int& count) -> awaitable<bool> {
+      auto one = [](Member& member, int& number) -> awaitable<void> {
+        auto placed = co_await place(member, viewer_of("demo"));
+        number += placed.way == Way::pull && placed.node_id == "a-edge";
+      };
+      for (int i = 0; i < 40; ++i) group.start("viewer", one(*at[std::size_t(i % 2)], count));
+      while (group.running() > 0) co_await sleep_for(1ms);
+      co_return true;
+    };
+    bool done = co_await with_group(crowd, a, pulled);
+    CHECK(done);
+    CHECK(pulled == 40);
+    auto after = b[0]->link.counters().accepted + b[1]->link.counters().accepted;
+    CHECK(after - before <= 2);  // one connection of each instance, for all
+  });
+}
+
+TEST_CASE("streams of a tenant that is not shared are neither told nor found by asking") {
+  Neighbours how;
+  how.tenants_of_a = how.tenants_of_b = {"acme"};
+  with_federations(how,
+                   [](Members& a, Members& b, RedisServer& ra, RedisServer&) -> awaitable<void> {
+                     report(*b[0], "b-edge", {{"demo", live("acme")}, {"secret", live("zoo")}});
+                     co_await until_known(a, "demo");
+                     CHECK(!knows(*a[0], "secret"));
+                     auto keys = ra.cli({"KEYS", "*secret*"});
+                     CHECK(keys.empty());
+                     auto asked = co_await place(*a[0], viewer_of("secret", "zoo"));
+                     CHECK(asked.way == Way::nowhere);
+                     auto pretends = co_await place(*a[0], viewer_of("secret", "acme"));
+                     CHECK(pretends.way == Way::nowhere);
+                     auto other = co_await place(*a[0], viewer_of("demo", "zoo"));
+                     CHECK(other.way == Way::nowhere);
+                   });
+}
+
+TEST_CASE("what no channel told is found by asking, and the answer is remembered, also a no") {
+  Neighbours how;
+  how.terms.settle = how.terms.telemetry_interval = 1min;  // the channel is slow to tell
+  auto body = [](Members& a, Members& b, RedisServer&, RedisServer&) -> awaitable<void> {
+    co_await eventually(10s, "the channel is open", [&] { return is_connected(a); });
+    report(*b[0], "b-edge", {{"demo", live()}});
+    auto both = [&] { return b[1]->cluster->node("b-edge").has_value(); };
+    co_await eventually(10s, "all of b know it", both);
+    for (auto& member : a) {
+      auto placed = co_await place(*member, viewer_of("demo"));
+      CHECK(placed.way == Way::redirect);
+      CHECK(!knows(*member, "demo"));
+    }
+
+    auto began = Clock::now();
+    auto none = co_await place(*a[0], viewer_of("nothing"));
+    CHECK(none.way == Way::nowhere);
+    auto now = a[0]->federation->place_now(viewer_of("nothing"));
+    REQUIRE(now);  // from memory
+    CHECK(now->way == Way::nowhere);
+    CHECK(Clock::now() - began < 1s);
+  };
+  with_federations(how, body);
+}
+
+TEST_CASE("all keys are there as existing deployments know them, and live as long as they should") {
+  Neighbours how;
+  how.terms.telemetry_interval = 1s;
+  with_federations(
+      how, [](Members& a, Members& b, RedisServer& ra, RedisServer&) -> awaitable<void> {
+        report(*a[0], "a-edge", {});
+        auto stream = live();
+        stream.playback_id = "pb-1";
+        report(*b[0], "b-edge", {{"demo", stream}}, true);
+        report(*b[0], "b-edge-2", {{"copy", live("acme", true)}}, true);
+        auto stored = b[0]->cluster->add_artifact("b-edge", {"clip-1", "clip", "/clips/1", 1000});
+        REQUIRE(stored);
+        co_await until_known(a, "demo");
+        auto placed = co_await place(*a[0], viewer_of("demo"));
+        CHECK(placed.way == Way::pull);
+        struct Expected {
+          const char* key;
+          long ms;
+        };
+        for (auto [key, ms] :
+             std::initializer_list<Expected>{{"{a}:remote_edges:b:b-edge", 30'000},
+                                             {"{a}:remote_replications:copy:b", 300'000},
+                                             {"{a}:active_replications:demo", 300'000},
+                                             {"{a}:edge_summary:b", 60'000},
+                                             {"{a}:stream_ad:b:demo", 15'000},
+                                             {"{a}:playback_index:pb-1", 30'000},
+                                             {"{a}:leader:peer_manager", 15'000},
+                                             {"{a}:peer_addresses", 30'000},
+                                             {"{a}:remote_live:demo", 30'000},
+                                             {"{a}:peer_heartbeat:b", 30'000}}) {
+          CAPTURE(key);
+          co_await eventually(10s, std::string(key) + " is there",
+                              [&] { return ra.cli({"EXISTS", key}) == "1"; });
+          auto left = ttl(ra, key);
+          CHECK(left > 0);
+          CHECK(left <= ms);
+          CHECK(left > ms - 12'000);
+        }
+        auto leader = ra.cli({"GET", "{a}:leader:peer_manager"});
+        CHECK((leader == "a1" || leader == "a2"));
+        CHECK(ra.cli({"GET", "{a}:playback_index:pb-1"}) == "demo");
+        CHECK(ra.cli({"HGET", "{a}:peer_addresses", "b"}) == b[0]->address());
+        auto ad = ra.cli({"GET", "{a}:stream_ad:b:demo"});
+        for (auto member : {R"("internal_name":"demo")", R"("tenant_id":"acme")",
+                            R"("origin_cluster_id":"b")", R"("peer_cluster":"b")", R"("epoch":")",
+                            R"("dtsc_url":"dtsc://b-edge.example:4200/live+demo")"})
+          CHECK(ad.find(member) != std::string::npos);
+        CHECK(a[1]->federation->stream_of_playback("pb-1") == "demo");
+        co_await eventually(40s, "the clip is known", [&] {
+          return !a[1]->federation->artifact_at("clip-1", 52, 4).empty();
+        });
+        // Nothing but the leader's beat keeps them: 20 s later the short ones are still there.
+        co_await sleep_for(16s);
+        CHECK(ra.cli({"EXISTS", "{a}:stream_ad:b:demo"}) == "1");
+        CHECK(ra.cli({"EXISTS", "{a}:playback_index:pb-1"}) == "1");
+        // And what somebody deleted comes back.
+        ra.cli({"DEL", "{a}:stream_ad:b:demo"});
+        co_await eventually(10s, "the ad is back",
+                            [&] { return ra.cli({"EXISTS", "{a}:stream_ad:b:demo"}) == "1"; });
+      });
+}
+
+TEST_CASE("a follower knows what the leader knows, and leads within a second when that one stops") {
   with_federations(
       {}, [](Members& a, Members& b, RedisServer& ra, RedisServer&) -> awaitable<void> {
-        report(*b[1], "b-edge", {{"demo", live()}});
-        for (auto& member : a)
-          co_await eventually(20s, "it is known", [&] { return knows(*member, "demo"); });
-        for (auto& member : a) {
-          auto placed = co_await member->federation->place(viewer_of("demo"), Clock::now() + 3s);
-          REQUIRE(placed);
-          CHECK(placed->way == Way::redirect);
-          CHECK(placed->redirect_url("demo", "a") == "https://play.b.example/play/demo?from=a");
-        }
-        CHECK(ra.cli({"EXISTS", "{a}:stream_ad:b:demo"}) == "1");
+        std::map<std::string, foghorn::StreamReport> streams;
+        for (int i = 0; i < 1000; ++i) streams[fmt::format("s{}", i)] = live();
+        report(*b[0], "b-edge", streams);
+        co_await until_known(a, "s999");
+        auto same = [&] {
+          return a[0]->federation->view().digest() == a[1]->federation->view().digest() &&
+                 a[0]->federation->view().size() > 2000;
+        };
+        co_await eventually(20s, "both views are equal", same);
+        auto* leader = leader_of(a);
+        REQUIRE(leader);
+        auto& next = leader == a[0].get() ? *a[1] : *a[0];
+        auto before = next.federation->view().size();
+        auto began = Clock::now();
+        co_await stop(*leader);
+        co_await eventually(20s, "the other leads", [&] { return next.federation->is_leader(); });
+        auto took = Clock::now() - began;
+        CHECK(took < 1s);
+        MESSAGE("clean take-over, the closing of the old leader included: " << took / 1ms << " ms");
+        CHECK(ra.cli({"GET", "{a}:leader:peer_manager"}) == next.id);
+        co_await eventually(20s, "the channel is open again", [&] { return is_connected(a); });
+        CHECK(next.federation->view().size() >= before - 10);
+        report(*b[0], "b-edge", {{"new", live()}});
+        co_await until_known(a, "new");
+        co_await until_known(a, "s999", false);
+      });
+}
+
+TEST_CASE(
+    "when a leader is killed the other of its cluster leads, and finds the other cluster again") {
+  with_federations({}, [](Members& a, Members& b, RedisServer&, RedisServer&) -> awaitable<void> {
+    report(*b[0], "b-edge", {{"demo", live()}});
+    report(*b[1], "b-edge-2", {{"demo", live()}});
+    co_await until_known(a, "demo");
+    for (auto* side : {&b, &a}) {  // who is dialled, and who dials
+      auto* old = leader_of(*side);
+      REQUIRE(old);
+      auto& next = old == (*side)[0].get() ? *(*side)[1] : *(*side)[0];
+      auto began = Clock::now();
+      old->die();
+      co_await eventually(20s, "the other leads", [&] { return next.federation->is_leader(); });
+      auto took = Clock::now() - began;
+      CHECK(took < 16s);
+      MESSAGE("take-over after a kill: " << took / 1ms << " ms");
+      co_await eventually(20s, "the channel is open again", [&] {
+        auto* left = leader_of(a);
+        auto peers = left ? left->federation->peers() : std::vector<federation::PeerView>();
+        return left && !peers.empty() && peers.front().is_connected;
+      });
+      auto& viewer = side == &a ? next : *leader_of(a);
+      co_await eventually(20s, "the stream is found", [&] { return knows(viewer, "demo"); });
+      auto placed = co_await place(viewer, viewer_of("demo"));
+      CHECK(placed.way == Way::redirect);
+    }
+  });
+}
+
+TEST_CASE("a partition between clusters is noticed, and heals by itself") {
+  with_federations({}, [](Members& a, Members& b, RedisServer&, RedisServer&) -> awaitable<void> {
+    report(*b[0], "b-edge", {{"demo", live()}});
+    co_await until_known(a, "demo");
+    for (auto& member : b) member->link.half_open();
+    co_await eventually(20s, "it is noticed", [&] { return !is_connected(a); });
+    co_await until_known(a, "demo", false);  // 15 s: nobody says it any more
+    report(*b[0], "b-edge", {{"other", live()}});
+    for (auto& member : b) member->link.heal();
+    co_await until_known(a, "other");
+    CHECK(!knows(*a[0], "demo"));
+  });
+}
+
+TEST_CASE("who is not a peer, or says that it is another, is sent away with the reason") {
+  with_federations(
+      {}, [](Members& a, Members& b, RedisServer&, RedisServer& rb) -> awaitable<void> {
+        co_await eventually(10s, "the channel is open", [&] { return is_connected(a); });
+        auto* leader = leader_of(b);
+        REQUIRE(leader);
+        auto executor = co_await asio::this_coro::executor;
+        auto terms = federation_terms();
+        auto answer_to = [](asio::any_io_executor on, FederationTerms with, std::string address,
+                            std::vector<federation::Frame> frames) -> Async<federation::Frame> {
+          auto wire = federation::dial(on, with, address);
+          REQUIRE(wire);
+          for (auto& frame : frames) {
+            auto written = co_await (*wire)->write(std::move(frame));
+            if (!written) break;
+          }
+          for (;;) {
+            auto read = co_await (*wire)->read(Clock::now() + 5s);
+            if (!read) co_return read;
+            if (std::holds_alternative<federation::Goodbye>(read->payloads.front())) co_return read;
+          }
+        };
+        auto reason = [](const Result<federation::Frame>& frame) {
+          if (!frame) return frame.error().what;
+          return std::get<federation::Goodbye>(frame->payloads.front()).reason;
+        };
+        using federation::Frame;
+        using federation::Hello;
+        Hello hello{1, "x", {1u << 20, ~0ull}};
+        auto answer = [&](std::vector<Frame> frames) {
+          return answer_to(executor, terms, leader->address(), std::move(frames));
+        };
+        std::vector<Frame> frames{{"nobody", {hello}}};
+        auto stranger = co_await answer(frames);
+        CHECK(reason(stranger) == "cluster nobody is not a peer of b");
+        frames = {{"b", {hello}}};
+        auto itself = co_await answer(frames);
+        CHECK(reason(itself) == "b is this cluster");
+        frames = {{"a", {federation::StreamLive{"demo", "", "a", true}}}};
+        auto rude = co_await answer(frames);
+        CHECK(reason(rude) == "the first frame is not a greeting");
+        frames = {{"a", {Hello{1, "x", {0, 1}}}}};
+        auto old = co_await answer(frames);
+        CHECK(reason(old) == "a newer leader of a is here");
+        // One that changes its name on the way.
+        federation::StreamAd ad;
+        ad.internal_name = "forged";
+        ad.is_live = true;
+        frames = {{"a", {hello}}, {"c", {ad}}};
+        auto liar = co_await answer(frames);
+        CHECK(!liar);
+        CHECK(rb.cli({"KEYS", "*forged*"}).empty());
+        terms.token = "wrong";
+        frames = {{"a", {hello}}};
+        auto denied = co_await answer(frames);
+        REQUIRE(!denied);
+        CHECK(denied.error().what.find("token") != std::string::npos);
+        terms.token = "secret";
+        auto& follower = leader == b[0].get() ? *b[1] : *b[0];
+        frames = {{"a", {hello}}};
+        auto elsewhere = co_await answer_to(executor, terms, follower.address(), frames);
+        REQUIRE(elsewhere);
+        auto goodbye = std::get<federation::Goodbye>(elsewhere->payloads.front());
+        CHECK(goodbye.reason == "not the leader");
+        CHECK(goodbye.leader_address == leader->address());
+        co_await eventually(20s, "and the true one is there again",
+                            [&] { return is_connected(a); });
       });
 }

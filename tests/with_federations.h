@@ -8,6 +8,7 @@
 // instance whose links are cut is dead to all others.
 #include "balance/view.h"
 #include "federation/federation.h"
+#include "federation/wire.h"
 #include "rpc/server.h"
 #include "testkit/faulty_link.h"
 #include "with_client.h"
@@ -52,6 +53,7 @@ inline FederationTerms federation_terms() {
   terms.digest_interval = 500ms;
   terms.heartbeat_interval = 1s;
   terms.summary_interval = 1s;
+  terms.artifact_interval = 500ms;
   terms.longest_backoff = 1s;
   terms.address_interval = 1s;
   terms.token = "secret";

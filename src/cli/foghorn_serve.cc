@@ -9,6 +9,7 @@
 #include "cli/foghorn.h"
 #include "cli/which.h"
 #include "foghorn_http/surface.h"
+#include "helmsman/helmsman.h"
 #include "rpc/server.h"
 
 namespace warren::cli {
@@ -108,6 +109,7 @@ struct Part {
   std::unique_ptr<LeaseSession> session = nullptr;  // with Redis
   std::unique_ptr<Cluster> cluster = nullptr;
   std::unique_ptr<federation::Federation> federation = nullptr;  // with Redis
+  std::unique_ptr<helmsman::Helmsman> nodes = nullptr;           // over gRPC
   std::unique_ptr<rpc::Server> rpc = nullptr;
 };
 
@@ -146,6 +148,12 @@ Result<> Foghorn::build() {
   if (client_) {
     published_.push_back(client_->publish(metrics_));
   }
+  // As over HTTP: without a token only this machine changes something.
+  boost::system::error_code error;
+  bool takes_nodes =
+      !terms_.surface.token.empty() || asio::ip::make_address(terms_.address, error).is_loopback();
+  if (!takes_nodes)
+    log::warn("foghorn.takes_no_nodes", "over", "gRPC", "why", "FOGHORN_TOKEN is not set");
   std::vector<ServedCluster> served;
   for (auto& terms : terms_.clusters) {
     auto cluster = Cluster::create(executor_, client_, terms);
@@ -161,6 +169,12 @@ Result<> Foghorn::build() {
       if (!made) return std::unexpected(made.error());
       part.federation = *std::move(made);
       published_.push_back(part.federation->publish(metrics_));
+    }
+    if (takes_nodes) {
+      helmsman::HelmsmanTerms of_nodes;
+      of_nodes.token = terms_.surface.token;
+      part.nodes = std::make_unique<helmsman::Helmsman>(executor_, *part.cluster, of_nodes);
+      published_.push_back(part.nodes->publish(metrics_));
     }
     parts_.push_back(std::move(part));
     served.push_back({parts_.back().cluster.get(), parts_.back().federation.get()});
@@ -181,11 +195,14 @@ Result<> Foghorn::listen() {
   http_ = *std::move(http);
   auto port = terms_.grpc_port;
   for (auto& part : parts_) {
-    if (!part.federation) continue;
+    std::vector<grpc::Service*> services;
+    if (part.federation) services.push_back(&part.federation->service());
+    if (part.nodes) services.push_back(&part.nodes->service());
+    if (services.empty()) continue;
     rpc::ServerTerms terms{.address = fmt::format("{}:{}", terms_.address, port)};
     terms.tls = terms_.federation.tls;
     if (port > 0) ++port;
-    auto server = rpc::Server::listen(terms, {&part.federation->service()});
+    auto server = rpc::Server::listen(terms, services);
     if (!server) return fail(Errc::refused, "{}", server.error().what);
     part.rpc = *std::move(server);
   }
@@ -236,6 +253,7 @@ Async<> Foghorn::stay(TaskGroup& tasks, asio::signal_set& signals) {
 awaitable<void> Foghorn::put_away() {
   for (auto& part : parts_) {
     if (part.rpc) co_await part.rpc->close();
+    if (part.nodes) co_await part.nodes->close();
     if (part.federation) co_await part.federation->close();
     co_await part.cluster->close();
     if (part.session) co_await part.session->close();

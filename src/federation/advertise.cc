@@ -12,7 +12,6 @@ namespace warren::federation {
 namespace {
 
 constexpr auto window = 30s;
-constexpr auto artifact_interval = 30s;
 
 bool serves(const balance::NodeFacts& node) {
   return node.is_healthy && !node.is_stale && node.mode == balance::NodeMode::normal;
@@ -104,7 +103,7 @@ std::shared_ptr<const Offer> Advertiser::make(Clock::time_point now) {
   add_edges(*offer, *table, now);
   add_streams(*offer, *table, now);
   if (now >= next_artifacts_) {
-    next_artifacts_ = now + artifact_interval;
+    next_artifacts_ = now + terms_.artifact_interval;
     list_artifacts(*table);
   }
   for (const auto& artifact : artifacts_) offer->add(artifact);

@@ -79,7 +79,9 @@ awaitable<void> Federation::Core::transmit(std::shared_ptr<Link> link) {
     link->session.on_time(Clock::now());
     while (auto frame = link->session.next_frame()) {
       auto written = co_await link->wire->write(std::move(*frame));
-      if (!written) co_return;
+      if (written) continue;
+      co_await sleep_for(1s);  // what it said before it went is read first
+      co_return;
     }
     if (link->session.over()) co_return;
     co_await link->wake.wait(link->session.wake_at());

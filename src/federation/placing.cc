@@ -153,16 +153,20 @@ Async<Placement> Federation::Core::place(PlaceQuery query, Clock::time_point dea
         remote = asked->second.remote;
     std::erase_if(remote, [&](const auto& each) { return !can_pull(now, query.stream, each); });
     auto key = remote.empty() ? "ask " + memo_key(query) : "pull " + query.stream;
-    auto flight = flights_.find(key);
-    if (flight == flights_.end()) {
-      if (flights_.size() >= most_flights) break;
-      flight = flights_.emplace(key, std::make_shared<Event>(executor)).first;
+    auto& flight = flights_[key];
+    auto landed = flight;
+    if (!landed) {
+      if (flights_.size() > most_flights) {
+        flights_.erase(key);
+        break;
+      }
+      flight = landed = std::make_shared<Event>(executor);
       if (remote.empty())
         calls_.start("federation.ask", ask_around(query, key, now + ask_limit));
       else
         calls_.start("federation.arrange", arrange(query, remote.front(), now + ask_limit));
     }
-    auto landed = flight->second;
+    if (!flights_.contains(key)) continue;  // it had nothing to wait for
     co_await landed->wait(deadline);
     auto state = co_await asio::this_coro::cancellation_state;
     if (is_cancelled(state)) co_return fail(Errc::cancelled, "nobody waits for the placement");

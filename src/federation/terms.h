@@ -36,6 +36,7 @@ struct FederationTerms {
   std::chrono::milliseconds digest_interval = 5s;
   std::chrono::milliseconds heartbeat_interval = 10s;  // three are missed, and the peer is dead
   std::chrono::milliseconds summary_interval = 15s;
+  std::chrono::milliseconds artifact_interval = 30s;
   std::chrono::milliseconds reload_interval = 10s;  // of a follower, from Redis
   std::chrono::milliseconds address_interval = 8s;
   std::chrono::milliseconds longest_backoff = 10s;

@@ -30,7 +30,7 @@ class Stream : public std::enable_shared_from_this<Stream<In, Out>> {
   // The next message. Errc::unavailable: there is none any more. Errc::timeout: not yet.
   Async<In> read(Clock::time_point deadline) {
     auto self = this->shared_from_this();
-    if (!is_over_ && !is_reading_ && !has_arrived_) {
+    if (!is_read_out_ && !is_over_ && !is_reading_ && !has_arrived_) {
       is_reading_ = true;
       begin_read(&in_);
     }
@@ -47,7 +47,7 @@ class Stream : public std::enable_shared_from_this<Stream<In, Out>> {
   // Returns when the next one may be written. One caller at a time.
   Async<> write(Out message) {
     auto self = this->shared_from_this();
-    if (is_over_) co_return fail(Errc::unavailable, "{}", why_);
+    if (is_broken_ || is_over_) co_return fail(Errc::unavailable, "{}", why_);
     out_ = std::move(message);
     is_writing_ = true;
     begin_write(&out_);
@@ -56,7 +56,7 @@ class Stream : public std::enable_shared_from_this<Stream<In, Out>> {
       auto state = co_await asio::this_coro::cancellation_state;
       if (is_cancelled(state)) co_return fail(Errc::cancelled, "nobody writes any more");
     }
-    if (is_over_) co_return fail(Errc::unavailable, "{}", why_);
+    if (is_broken_ || is_over_) co_return fail(Errc::unavailable, "{}", why_);
     co_return ok;
   }
   // Ends it, once; the other side reads the status when it is the client.
@@ -72,20 +72,24 @@ class Stream : public std::enable_shared_from_this<Stream<In, Out>> {
   virtual void begin_read(In* message) = 0;
   virtual void begin_write(const Out* message) = 0;
   virtual void begin_finish(const grpc::Status& status) = 0;
+  // Nothing more can be read: true when gRPC will still say why, by gone().
+  virtual bool awaits_reason() { return false; }
 
   // From gRPC's threads.
   void read_done(bool good) {
     post([good](Stream& s) {
       s.is_reading_ = false;
       s.has_arrived_ = good;
-      if (!good) s.end("the other side is gone");
+      if (!good) s.is_read_out_ = s.is_broken_ = true;
+      if (!good && !s.is_over_ && !s.awaits_reason()) s.end("the other side is gone");
       s.changed_.notify();
     });
   }
+  // What came before the end can still be read.
   void write_done(bool good) {
     post([good](Stream& s) {
       s.is_writing_ = false;
-      if (!good) s.end("the other side is gone");
+      if (!good) s.is_broken_ = true;
       s.changed_.notify();
     });
   }
@@ -119,6 +123,8 @@ class Stream : public std::enable_shared_from_this<Stream<In, Out>> {
   Out out_;
   Event changed_;
   bool is_reading_ = false, has_arrived_ = false, is_writing_ = false;
+  bool is_read_out_ = false;  // nothing more comes
+  bool is_broken_ = false;    // nothing more can be written
   bool is_over_ = false, is_finished_ = false;
   std::string why_;
   std::shared_ptr<Stream> self_;  // gRPC's share, until it is done with it
@@ -167,16 +173,24 @@ class ClientStream final : public grpc::ClientBidiReactor<Out, In>, public Strea
   void begin_write(const Out* message) override { this->StartWrite(message); }
   void begin_finish(const grpc::Status&) override {
     context_.TryCancel();
-    this->RemoveHold();
+    let_go();
+  }
+  bool awaits_reason() override {
+    let_go();
+    return true;
+  }
+  void let_go() {
+    if (std::exchange(is_held_, false)) this->RemoveHold();
   }
   void OnReadDone(bool good) override { this->read_done(good); }
   void OnWriteDone(bool good) override { this->write_done(good); }
   void OnDone(const grpc::Status& status) override {
-    if (!status.ok()) this->gone(status.error_message());
+    this->gone(status.ok() ? "the other side ended it" : status.error_message());
     this->done();
   }
 
   grpc::ClientContext context_;
+  bool is_held_ = true;
 };
 
 }  // namespace warren::rpc
