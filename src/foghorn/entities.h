@@ -91,6 +91,7 @@ struct ArtifactCopy {
   std::string node_id, path;
   std::uint64_t size = 0;
   WallTime cached_at = {};
+  bool operator==(const ArtifactCopy&) const = default;
 };
 struct ArtifactState {
   std::string content_id, type;  // clip, dvr, vod

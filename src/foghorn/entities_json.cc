@@ -147,7 +147,8 @@ Result<Entity> read_entity(const json::object& object) {
 
 template <class Entity>
 Result<Entity> parse_entity(std::string_view text) {
-  auto object = parse_object(text, longest_value);
+  Scratch scratch;
+  auto object = parse_object(text, longest_value, scratch.memory());
   if (!object) return std::unexpected(object.error());
   return read_entity<Entity>(*object);
 }
@@ -190,7 +191,8 @@ const ArtifactCopy* preferred(const ArtifactState& artifact) {
 }  // namespace
 
 Result<StreamState> parse_stream(std::string_view text) {
-  auto object = parse_object(text, longest_value);
+  Scratch scratch;
+  auto object = parse_object(text, longest_value, scratch.memory());
   if (!object) return std::unexpected(object.error());
   StreamState stream;
   Reader reader(*object);
@@ -213,19 +215,20 @@ std::string to_json(const StreamState& stream) {
 }
 
 Result<StreamInstanceState> parse_instance(std::string_view text) {
-  auto object = parse_object(text, longest_value);
+  Scratch scratch;
+  auto object = parse_object(text, longest_value, scratch.memory());
   if (!object) return std::unexpected(object.error());
   std::string stream, node;
-  json::object state;
   Reader reader(*object);
   reader.always("internal_name", stream);
   reader.need("internal_name", stream);
   reader.always("node_id", node);
   reader.need("node_id", node);
-  reader.always("state", state);
+  const auto* state = reader.find("state");
+  if (!state || !state->is_object()) reader.wrong("state", "an object");
   auto result = reader.result();
   if (!result) return std::unexpected(result.error());
-  auto instance = read_entity<StreamInstanceState>(state);
+  auto instance = read_entity<StreamInstanceState>(state->get_object());
   if (!instance) return fail(Errc::invalid, "state.{}", instance.error().what);
   instance->internal_name = std::move(stream);
   instance->node_id = std::move(node);
@@ -244,7 +247,8 @@ std::string to_json(const StreamInstanceState& instance) {
 }
 
 Result<NodeState> parse_node(std::string_view text) {
-  auto object = parse_object(text, longest_value);
+  Scratch scratch;
+  auto object = parse_object(text, longest_value, scratch.memory());
   if (!object) return std::unexpected(object.error());
   NodeState node;
   std::string outputs_raw;
@@ -278,7 +282,8 @@ std::string to_json(const NodeState& node) {
 }
 
 Result<ArtifactState> parse_artifact(std::string_view text) {
-  auto object = parse_object(text, longest_value);
+  Scratch scratch;
+  auto object = parse_object(text, longest_value, scratch.memory());
   if (!object) return std::unexpected(object.error());
   ArtifactState artifact;
   ArtifactCopy only;
@@ -316,7 +321,8 @@ std::string to_json(const ArtifactState& artifact) {
 }
 
 Result<NodeModeState> parse_mode(std::string_view text) {
-  auto object = parse_object(text, longest_value);
+  Scratch scratch;
+  auto object = parse_object(text, longest_value, scratch.memory());
   if (!object) return std::unexpected(object.error());
   NodeModeState mode;
   std::string word;
@@ -344,7 +350,8 @@ std::string to_json(const NodeModeState& mode) {
 }
 
 Result<PenaltyState> parse_penalties(std::string_view text) {
-  auto object = parse_object(text, longest_value);
+  Scratch scratch;
+  auto object = parse_object(text, longest_value, scratch.memory());
   if (!object) return std::unexpected(object.error());
   PenaltyState penalties;
   json::object nodes;

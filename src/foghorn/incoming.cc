@@ -120,20 +120,23 @@ void Cluster::Core::take_node(NodeState incoming) {
   const auto* local = model.node(incoming.node_id);
   if (local && !journal.is_settled(key)) {
     auto record = *local;
-    if (fill_identity(record.state, incoming)) model.put_node(std::move(record));
-    return;
+    if (!fill_identity(record.state, incoming)) return;
+    mark(key);  // what is on its way does not have it
+    return model.put_node(std::move(record));
   }
   if (!local && !journal.is_settled(key)) return;  // it was forgotten here
   NodeRecord record;
   if (local) record = *local;
   bool lives = !local || incoming.last_heartbeat != record.state.last_heartbeat;
+  // Who restores what identifies it keeps its times; so this is of whom it reports to now.
+  bool is_told_there = lives || incoming.last_update != record.state.last_update;
   bool was_stale = local && record.is_stale();
   bool is_filled = local && fill_identity(incoming, record.state);
   record.state = std::move(incoming);
+  if (is_told_there) record.is_own = false;
   auto now = Clock::now();
   if (lives) {
     record.heard_at = local ? now : now - time_since(record.state.last_heartbeat);
-    record.is_own = false;
     record.is_silent = now - record.heard_at > terms.stale_after;
   }
   if (record.is_stale() && !was_stale) {
@@ -151,8 +154,9 @@ void Cluster::Core::take_stream(StreamState incoming) {
   if (!journal.is_settled(key)) {
     if (!is_known) return;
     auto state = known->state;
-    if (fill_identity(state, incoming)) model.put_stream(std::move(state), now);
-    return;
+    if (!fill_identity(state, incoming)) return;
+    mark(key);
+    return model.put_stream(std::move(state), now);
   }
   bool is_filled = is_known && fill_identity(incoming, known->state);
   model.put_stream(std::move(incoming), now);
@@ -165,8 +169,9 @@ void Cluster::Core::take_instance(StreamInstanceState incoming) {
   if (!journal.is_settled(key)) {
     if (!known) return;
     auto instance = *known;
-    if (fill_identity(instance, incoming)) model.put_instance(std::move(instance));
-    return;
+    if (!fill_identity(instance, incoming)) return;
+    mark(key);
+    return model.put_instance(std::move(instance));
   }
   bool is_filled = known && fill_identity(incoming, *known);
   model.put_instance(std::move(incoming));
@@ -183,7 +188,7 @@ void Cluster::Core::take_artifact(ArtifactState incoming) {
     return record && record->is_own;
   };
   auto merged = merge_copies(ours, incoming, is_own);
-  if (!has_same_copies(merged, incoming)) mark(key);
+  if (merged.copies != incoming.copies || merged.type != incoming.type) mark(key);
   if (merged.copies.empty())
     model.erase_artifact(key.first);
   else

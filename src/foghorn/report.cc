@@ -150,7 +150,8 @@ void read_artifacts(Reader& reader, NodeReport& report) {
 }  // namespace
 
 Result<NodeReport> parse_report(std::string_view text) {
-  auto object = parse_object(text, longest_report);
+  Scratch scratch;
+  auto object = parse_object(text, longest_report, scratch.memory());
   if (!object) return std::unexpected(object.error());
   NodeReport report;
   Reader reader(*object);
