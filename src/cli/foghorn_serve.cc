@@ -9,6 +9,7 @@
 #include "cli/foghorn.h"
 #include "cli/which.h"
 #include "foghorn_http/surface.h"
+#include "helmsman/helmsman.h"
 #include "rpc/server.h"
 
 namespace warren::cli {
@@ -105,8 +106,10 @@ Result<ServeTerms> terms_from(const Config& config) {
 
 // One cluster, and what belongs to it.
 struct Part {
-  std::unique_ptr<Cluster> cluster;
+  std::unique_ptr<LeaseSession> session = nullptr;  // with Redis
+  std::unique_ptr<Cluster> cluster = nullptr;
   std::unique_ptr<federation::Federation> federation = nullptr;  // with Redis
+  std::unique_ptr<helmsman::Helmsman> nodes = nullptr;           // over gRPC
   std::unique_ptr<rpc::Server> rpc = nullptr;
 };
 
@@ -133,7 +136,6 @@ class Foghorn {
   redis::Client* client_;
   ServeTerms terms_;
   Metrics metrics_;
-  std::optional<LeaseSession> session_;
   std::vector<Part> parts_;
   std::vector<std::shared_ptr<void>> published_;
   std::optional<Surface> surface_;
@@ -144,21 +146,35 @@ class Foghorn {
 
 Result<> Foghorn::build() {
   if (client_) {
-    session_.emplace(*client_, terms_.federation.leader_ttl);
     published_.push_back(client_->publish(metrics_));
   }
+  // As over HTTP: without a token only this machine changes something.
+  boost::system::error_code error;
+  bool takes_nodes =
+      !terms_.surface.token.empty() || asio::ip::make_address(terms_.address, error).is_loopback();
+  if (!takes_nodes)
+    log::warn("foghorn.takes_no_nodes", "over", "gRPC", "why", "FOGHORN_TOKEN is not set");
   std::vector<ServedCluster> served;
   for (auto& terms : terms_.clusters) {
     auto cluster = Cluster::create(executor_, client_, terms);
     if (!cluster) return std::unexpected(cluster.error());
-    Part part{*std::move(cluster)};
+    Part part;
+    part.cluster = *std::move(cluster);
     published_.push_back(part.cluster->publish(metrics_));
     if (client_) {
-      auto made = federation::Federation::create(executor_, *client_, *session_, *part.cluster,
+      part.session = std::make_unique<LeaseSession>(*client_, terms_.federation.leader_ttl,
+                                                    foghorn::lease_room(terms.cluster_id));
+      auto made = federation::Federation::create(executor_, *client_, *part.session, *part.cluster,
                                                  terms_.federation);
       if (!made) return std::unexpected(made.error());
       part.federation = *std::move(made);
       published_.push_back(part.federation->publish(metrics_));
+    }
+    if (takes_nodes) {
+      helmsman::HelmsmanTerms of_nodes;
+      of_nodes.token = terms_.surface.token;
+      part.nodes = std::make_unique<helmsman::Helmsman>(executor_, *part.cluster, of_nodes);
+      published_.push_back(part.nodes->publish(metrics_));
     }
     parts_.push_back(std::move(part));
     served.push_back({parts_.back().cluster.get(), parts_.back().federation.get()});
@@ -179,11 +195,14 @@ Result<> Foghorn::listen() {
   http_ = *std::move(http);
   auto port = terms_.grpc_port;
   for (auto& part : parts_) {
-    if (!part.federation) continue;
+    std::vector<grpc::Service*> services;
+    if (part.federation) services.push_back(&part.federation->service());
+    if (part.nodes) services.push_back(&part.nodes->service());
+    if (services.empty()) continue;
     rpc::ServerTerms terms{.address = fmt::format("{}:{}", terms_.address, port)};
     terms.tls = terms_.federation.tls;
     if (port > 0) ++port;
-    auto server = rpc::Server::listen(terms, {&part.federation->service()});
+    auto server = rpc::Server::listen(terms, services);
     if (!server) return fail(Errc::refused, "{}", server.error().what);
     part.rpc = *std::move(server);
   }
@@ -194,7 +213,7 @@ Result<> Foghorn::listen() {
 awaitable<void> Foghorn::bring_up(Part& part) {
   auto& cluster = *part.cluster;
   for (;;) {
-    auto started = co_await cluster.start(Clock::now() + 10s);
+    auto started = co_await cluster.start(Clock::now() + 3s);
     if (started) break;
     if (started.error().code == Errc::held_elsewhere || started.error().code == Errc::denied) {
       error_ = started.error();
@@ -234,10 +253,11 @@ Async<> Foghorn::stay(TaskGroup& tasks, asio::signal_set& signals) {
 awaitable<void> Foghorn::put_away() {
   for (auto& part : parts_) {
     if (part.rpc) co_await part.rpc->close();
+    if (part.nodes) co_await part.nodes->close();
     if (part.federation) co_await part.federation->close();
     co_await part.cluster->close();
+    if (part.session) co_await part.session->close();
   }
-  if (session_) co_await session_->close();
 }
 
 Async<> Foghorn::run(asio::signal_set& signals) {

@@ -1,10 +1,11 @@
 #include "foghorn/json_fields.h"
 
 #include <algorithm>
+#include <array>
 #include <boost/json/parse.hpp>
 #include <boost/json/serialize.hpp>
+#include <charconv>
 #include <cmath>
-#include <cstdlib>
 #include <limits>
 
 #include "base/utf8.h"
@@ -76,15 +77,19 @@ Result<json::object> parse_object(std::string_view text, std::size_t bytes) {
 }
 
 double tidy(double number) {
-  if (std::abs(number) >= 1e9) return std::nearbyint(number);
-  auto rounded = std::nearbyint(number * 1e6) / 1e6;
-  return rounded == 0 ? 0 : rounded;  // and no -0
+  if (is_whole(number)) return number == 0 ? 0 : number;  // and no -0
+  std::array<char, 32> text{};
+  auto end = fmt::format_to_n(text.data(), text.size(), "{:.15g}", number).out;
+  std::from_chars(text.data(), end, number);
+  return number;
 }
 
 void tidy(json::value& value) {
   if (value.is_double()) {
     auto number = tidy(value.get_double());
-    if (is_whole(number))
+    if (!std::isfinite(number))
+      value = nullptr;
+    else if (is_whole(number))
       value = static_cast<std::int64_t>(number);
     else
       value = number;

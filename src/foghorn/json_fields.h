@@ -21,8 +21,8 @@ namespace json = boost::json;
 // At most `bytes` long and 64 levels deep. Errc::invalid says what is wrong and where.
 Result<json::object> parse_object(std::string_view text, std::size_t bytes);
 
-// A number that survives being written and read: six decimals, whole from a billion on. The parser
-// may err in the last bit, and instances that compare what they know must not.
+// A number that survives being written and read: whole, or with 15 digits. The parser may err in
+// the last bit, and instances that compare what they know must not. What is infinite is null.
 double tidy(double number);
 void tidy(json::value& value);
 void tidy(json::object& object);

@@ -1,0 +1,267 @@
+// Two instances of Foghorn as processes, on one Redis, under a swarm of nodes and viewers; then one
+// of them is killed, or Redis is, or what is between. Whoever is alive answers every viewer, and
+// after each fault both know the same within two seconds.
+//
+// A short version by default. WARREN_LONG=1: 200 nodes, 5,000 streams, faults of 10 and 30 seconds.
+#include <boost/json.hpp>
+#include <cstdlib>
+
+#include "foghorn_swarm.h"
+#include "http/client.h"
+#include "testkit/faulty_link.h"
+#include "with_client.h"
+
+using namespace warren;
+
+namespace {
+
+bool is_long() { return std::getenv("WARREN_LONG") != nullptr; }
+SwarmTerms swarm_terms() {
+  if (!is_long()) return {};
+  SwarmTerms terms;
+  terms.nodes = 200;
+  terms.streams = 5000;
+  terms.report_interval = 10s;
+  terms.viewers = 16;
+  return terms;
+}
+Clock::duration pause_time() { return is_long() ? 10s : 2s; }
+Clock::duration cut_time() { return is_long() ? 30s : 4s; }
+// The promise, on a machine that does little else.
+constexpr auto agreement_limit = 2s;
+
+using Environment = std::vector<std::string>;
+
+// One `foghorn serve`, with ports that it keeps when it is started again.
+class Instance {
+ public:
+  Instance(std::string id, Environment redis) : id_(std::move(id)), redis_(std::move(redis)) {
+    start();
+  }
+  void start() {
+    Program program{
+        .argv = {WARREN_FOGHORN, "serve", "--listen", "127.0.0.1", "--port",
+                 std::to_string(http_.number()), "--grpc-port", std::to_string(grpc_.number())},
+        .log = folder_.path() / "log",
+        .environment = redis_};
+    program.environment.push_back("FOGHORN_INSTANCE_ID=" + id_);
+    program.environment.push_back("CLUSTER_ID=abc");
+    process_.emplace(program);
+  }
+  void kill() { process_->kill(); }
+  void terminate() { process_->terminate(); }
+  int wait() { return process_->wait(); }
+  std::string url() const { return fmt::format("http://127.0.0.1:{}", http_.number()); }
+  std::string log_text() const { return process_->log_text(); }
+
+ private:
+  std::string id_;
+  Environment redis_;
+  Port http_, grpc_;
+  TempFolder folder_;
+  std::optional<Process> process_;
+};
+
+struct Scene {
+  std::vector<std::unique_ptr<Instance>>& instances;
+  Swarm& swarm;
+  TaskGroup& tasks;
+};
+
+// What blocks, on another thread: here viewers go on.
+awaitable<void> elsewhere(bool (*work)()) {
+  asio::thread_pool pool(1);
+  CHECK(co_await on_pool(pool, work));
+}
+
+Async<boost::json::value> told(std::string url, std::string target) {
+  HttpClient client(co_await asio::this_coro::executor, *parse_http_url(url));
+  HttpAsk question{"GET", std::move(target)};
+  auto reply = co_await client.ask(std::move(question), Clock::now() + 2s);
+  if (!reply) co_return std::unexpected(reply.error());
+  if (reply->status != 200) co_return fail(Errc::refused, "{}", reply->body);
+  co_return boost::json::parse(reply->body);
+}
+
+Async<> is_ready(std::string& url) {
+  auto ready = co_await told(url, "/readyz");
+  if (!ready) co_return std::unexpected(ready.error());
+  co_return ok;
+}
+
+Async<> is_healthy(std::string& url) {
+  auto health = co_await told(url, "/healthz");
+  if (!health) co_return std::unexpected(health.error());
+  if (health->at("status") != "healthy") co_return fail(Errc::refused, "{}", serialize(*health));
+  co_return ok;
+}
+
+// Both say the same of all they know. Reports go on, so it is enough to see it once.
+Async<> agree(std::string& one, std::string& other) {
+  auto first = co_await told(one, "/v1/digest");
+  auto second = co_await told(other, "/v1/digest");
+  if (!first || !second) co_return fail(Errc::unavailable, "no answer");
+  if (first->at("digest") == second->at("digest")) co_return ok;
+  co_return fail(Errc::refused, "{} {}", serialize(*first), serialize(*second));
+}
+
+awaitable<void> all_agree(Scene& scene, std::string after) {
+  auto began = Clock::now();
+  auto one = scene.instances[0]->url(), other = scene.instances[1]->url();
+  co_await eventually(agreement_limit, "both know the same after " + after, agree, one, other);
+  auto took = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - began);
+  const auto& seen = scene.swarm.counters();
+  MESSAGE("after ", after, ": equal after ", took.count(), " ms; viewers answered ", seen.answered,
+          ", lost ", seen.lost, ", slowest ",
+          std::chrono::duration_cast<std::chrono::milliseconds>(seen.slowest).count(), " ms");
+  CHECK_MESSAGE(seen.lost == 0, fmt::format("{}", fmt::join(seen.unanswered, "; ")));
+}
+
+awaitable<void> ready(Scene& scene, std::size_t index) {
+  auto url = scene.instances[index]->url();
+  co_await eventually(30s, "an instance is ready", is_ready, url);
+}
+
+awaitable<void> healthy(Scene& scene) {
+  for (auto& instance : scene.instances) {
+    auto url = instance->url();
+    co_await eventually(30s, "an instance hears Redis", is_healthy, url);
+  }
+}
+
+// The other one answers at once, and the dead one is as good as new when it comes back.
+awaitable<void> kill_one(Scene& scene, std::size_t index) {
+  scene.swarm.set_alive(index, false);
+  scene.instances[index]->kill();
+  auto before = scene.swarm.counters().answered;
+  co_await sleep_for(is_long() ? 5s : 1s);
+  CHECK(scene.swarm.counters().answered > before);
+  scene.instances[index]->start();
+  co_await ready(scene, index);
+  scene.swarm.set_alive(index, true);
+  co_await all_agree(scene, fmt::format("the kill of instance {}", index));
+}
+
+Async<> begin(TaskGroup& tasks, std::vector<std::unique_ptr<Instance>>& instances,
+              std::function<awaitable<void>(Scene&)>& body) {
+  std::vector<std::string> urls;
+  for (auto& instance : instances) urls.push_back(instance->url());
+  Swarm swarm(swarm_terms(), urls);
+  Scene scene{instances, swarm, tasks};
+  // The tasks use the swarm: they end before it does.
+  auto inside = [](TaskGroup& within, Scene& of,
+                   std::function<awaitable<void>(Scene&)>& what) -> Async<> {
+    for (std::size_t i = 0; i < of.instances.size(); ++i) co_await ready(of, i);
+    of.swarm.start_nodes(within);
+    co_await eventually(60s, "all nodes have reported", [&of] { return of.swarm.is_complete(); });
+    co_await healthy(of);
+    co_await all_agree(of, "the start");
+    of.swarm.start_viewers(within);
+    co_await eventually(30s, "viewers are answered",
+                        [&of] { return of.swarm.counters().answered > 100; });
+    co_await what(of);
+    co_return ok;
+  };
+  co_return co_await with_group(inside, scene, body);
+}
+
+// Two instances with these variables, and whatever the body does to them.
+void with_two(std::vector<Environment> redis, std::function<awaitable<void>(Scene&)> body) {
+  std::vector<std::unique_ptr<Instance>> instances;
+  for (std::size_t i = 0; i < redis.size(); ++i)
+    instances.push_back(std::make_unique<Instance>(fmt::format("foghorn-{}", i + 1), redis[i]));
+  auto all = [](std::vector<std::unique_ptr<Instance>>& of,
+                std::function<awaitable<void>(Scene&)>& what) -> awaitable<void> {
+    auto done = co_await with_group(begin, of, what);
+    CHECK(done);
+  };
+  run(all(instances, body), is_long() ? 600s : 120s);
+  for (auto& instance : instances) instance->terminate();
+  for (auto& instance : instances) CHECK_MESSAGE(instance->wait() == 0, instance->log_text());
+}
+
+}  // namespace
+
+TEST_CASE("either instance may be killed: the other answers, and both agree when it is back") {
+  RedisServer server;
+  Environment redis{"REDIS_URL=redis://" + server.address()};
+  with_two({redis, redis}, [](Scene& scene) -> awaitable<void> {
+    co_await kill_one(scene, 0);
+    co_await kill_one(scene, 1);
+  });
+}
+
+TEST_CASE("while Redis stands still both answer from memory, and agree when it goes on") {
+  static RedisServer* redis = nullptr;
+  RedisServer server;
+  redis = &server;
+  Environment there{"REDIS_URL=redis://" + server.address()};
+  with_two({there, there}, [](Scene& scene) -> awaitable<void> {
+    redis->pause();
+    auto before = scene.swarm.counters().answered;
+    co_await sleep_for(pause_time());
+    CHECK(scene.swarm.counters().answered > before);
+    redis->resume();
+    co_await healthy(scene);
+    co_await all_agree(scene, "a pause of Redis");
+  });
+}
+
+TEST_CASE(
+    "an instance that is cut off from Redis answers from memory, and agrees when it is back") {
+  static FaultyLink* link = nullptr;
+  RedisServer server;
+  FaultyLink between(server.port());
+  link = &between;
+  Environment direct{"REDIS_URL=redis://" + server.address()};
+  Environment through{fmt::format("REDIS_URL=redis://127.0.0.1:{}", between.port())};
+  with_two({direct, through}, [](Scene& scene) -> awaitable<void> {
+    link->cut();
+    auto before = scene.swarm.counters().answered;
+    co_await sleep_for(cut_time());
+    CHECK(scene.swarm.counters().answered > before);
+    auto url = scene.instances[1]->url();
+    auto health = co_await told(url, "/healthz");
+    REQUIRE(health);
+    CHECK(health->at("status") == "degraded");
+    link->heal();
+    co_await healthy(scene);
+    co_await all_agree(scene, "a link that was cut");
+  });
+}
+
+TEST_CASE("a failover by Sentinel is survived, and both agree on the new primary") {
+  static SentinelTrio* trio = nullptr;
+  SentinelTrio servers;
+  trio = &servers;
+  std::string addresses;
+  for (auto* sentinel : servers.sentinels())
+    addresses += (addresses.empty() ? "" : ",") + sentinel->address();
+  Environment redis{"REDIS_MODE=sentinel", "REDIS_ADDRS=" + addresses,
+                    fmt::format("REDIS_MASTER_NAME={}", SentinelTrio::name)};
+  with_two({redis, redis}, [](Scene& scene) -> awaitable<void> {
+    trio->primary().kill();
+    co_await elsewhere([] { return trio->primary().alive(); });  // waits until there is a new one
+    co_await healthy(scene);
+    co_await all_agree(scene, "a failover by Sentinel");
+    co_await kill_one(scene, 0);
+  });
+}
+
+TEST_CASE("a failover of a Redis Cluster is survived, and both agree on the new primary") {
+  static RedisCluster* cluster = nullptr;
+  RedisCluster servers;
+  cluster = &servers;
+  Environment redis{"REDIS_MODE=cluster",
+                    "REDIS_ADDRS=" + servers.node(0).address() + "," + servers.node(1).address()};
+  with_two({redis, redis}, [](Scene& scene) -> awaitable<void> {
+    auto slot = cluster->slot("{abc}:");
+    cluster->owner(slot).kill();
+    static int of_keys = 0;
+    of_keys = slot;
+    co_await elsewhere([] { return cluster->owner(of_keys).alive(); });
+    co_await healthy(scene);
+    co_await all_agree(scene, "a failover of the cluster");
+    co_await kill_one(scene, 1);
+  });
+}

@@ -1,0 +1,103 @@
+#include "foghorn_swarm.h"
+
+#include <random>
+
+#include "http/client.h"
+
+namespace warren {
+
+struct Swarm::State {
+  SwarmTerms terms;
+  std::vector<std::string> urls;
+  std::vector<bool> alive = {};
+  std::vector<bool> heard = {};
+  Counters counters = {};
+  std::mt19937_64 random{42};
+
+  // Three nodes have each stream, the first of them as its origin.
+  std::string report_of(int node) {
+    std::string streams;
+    for (int s = 0; s < terms.streams; ++s)
+      for (int k = 0; k < 3; ++k)
+        if ((7 * s + 13 * k) % terms.nodes == node)
+          streams += fmt::format(R"({}"stream-{}":{{"total":{},"inputs":1,"replicated":{}}})",
+                                 streams.empty() ? "" : ",", s, random() % 20, k > 0);
+    return fmt::format(
+        R"({{"cpu_tenths":{},"ram_max":1000,"ram_current":{},"up_speed":{},"bw_limit":1000000000000,)"
+        R"("base_url":"https://edge-{}.example","is_healthy":true,"capabilities":{{"edge":true}},)"
+        R"("latitude":{},"longitude":{},"outputs":{{"HLS":"https://HOST/hls/$/index.m3u8"}},)"
+        R"("streams":{{{}}}}})",
+        random() % 800, random() % 500, random() % 1'000'000, node, 1 + node % 60, 1 + node % 170,
+        streams);
+  }
+};
+
+Swarm::Swarm(SwarmTerms terms, std::vector<std::string> urls) : state_(new State{terms, urls}) {
+  state_->alive.assign(urls.size(), true);
+  state_->heard.assign(static_cast<std::size_t>(terms.nodes), false);
+}
+Swarm::~Swarm() = default;
+
+void Swarm::set_alive(std::size_t instance, bool is_alive) { state_->alive[instance] = is_alive; }
+const Swarm::Counters& Swarm::counters() const { return state_->counters; }
+bool Swarm::is_complete() const {
+  return std::ranges::all_of(state_->heard, [](bool was_heard) { return was_heard; });
+}
+
+void Swarm::start_nodes(TaskGroup& tasks) {
+  auto node = [](State& state, int id) -> awaitable<void> {
+    auto executor = co_await asio::this_coro::executor;
+    auto instance = static_cast<std::size_t>(id) % state.urls.size();
+    HttpClient client(executor, *parse_http_url(state.urls[instance]));
+    // They do not all report at the same moment.
+    co_await sleep_for(state.terms.report_interval * id / state.terms.nodes);
+    for (;;) {
+      HttpAsk report{"POST", fmt::format("/v1/nodes/node-{}/report", id), "", state.report_of(id)};
+      auto reply = co_await client.ask(std::move(report), Clock::now() + 2s);
+      if (reply && reply->status == 200) {
+        ++state.counters.reports;
+        state.heard[static_cast<std::size_t>(id)] = true;
+        co_await sleep_for(state.terms.report_interval);
+      } else {
+        ++state.counters.failed_reports;
+        instance = (instance + 1) % state.urls.size();
+        client.close();
+        client = HttpClient(executor, *parse_http_url(state.urls[instance]));
+        co_await sleep_for(20ms);
+      }
+    }
+  };
+  for (int id = 0; id < state_->terms.nodes; ++id) tasks.start("node", node(*state_, id));
+}
+
+void Swarm::start_viewers(TaskGroup& tasks) {
+  auto viewer = [](State& state) -> awaitable<void> {
+    auto executor = co_await asio::this_coro::executor;
+    std::vector<std::unique_ptr<HttpClient>> clients;
+    for (const auto& url : state.urls)
+      clients.push_back(std::make_unique<HttpClient>(executor, *parse_http_url(url)));
+    for (;;) {
+      auto instance = state.random() % clients.size();
+      if (!state.alive[instance]) instance = (instance + 1) % clients.size();
+      auto stream = state.random() % static_cast<std::size_t>(state.terms.streams);
+      HttpAsk play{"GET", fmt::format("/play/stream-{}/hls", stream)};
+      auto asked_at = Clock::now();
+      auto reply = co_await clients[instance]->ask(std::move(play), asked_at + 2s);
+      auto took = Clock::now() - asked_at;
+      auto& counters = state.counters;
+      if (reply && reply->status == 307) {
+        ++counters.answered;
+        counters.slowest = std::max(counters.slowest, took);
+      } else if (state.alive[instance]) {  // it may have died meanwhile
+        ++counters.lost;
+        auto why = reply ? fmt::format("{} {}", reply->status, reply->body) : reply.error().what;
+        if (counters.unanswered.size() < 5)
+          counters.unanswered.push_back(fmt::format("instance {}: {}", instance, why));
+      }
+      co_await sleep_for(state.terms.viewer_pause);
+    }
+  };
+  for (int i = 0; i < state_->terms.viewers; ++i) tasks.start("viewer", viewer(*state_));
+}
+
+}  // namespace warren

@@ -1,0 +1,48 @@
+#pragma once
+// Many nodes that report and many viewers that ask, without pause, against instances that come and
+// go.
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/task.h"
+
+namespace warren {
+
+struct SwarmTerms {
+  int nodes = 40, streams = 400;
+  std::chrono::milliseconds report_interval = 1s;
+  int viewers = 8;                               // who ask, one request after the other
+  std::chrono::milliseconds viewer_pause = 5ms;  // between two requests of one of them
+};
+
+class Swarm {
+ public:
+  Swarm(SwarmTerms terms, std::vector<std::string> urls);
+  ~Swarm();
+  Swarm(const Swarm&) = delete;
+  Swarm& operator=(const Swarm&) = delete;
+
+  // Each node goes on to report to one instance while that answers, else to another.
+  void start_nodes(TaskGroup& tasks);
+  void start_viewers(TaskGroup& tasks);
+  // Nobody asks an instance that is known to be dead. One that is not known to be must answer.
+  void set_alive(std::size_t instance, bool is_alive);
+
+  struct Counters {
+    std::size_t reports = 0, failed_reports = 0;
+    std::size_t answered = 0;
+    std::vector<std::string> unanswered;  // why, the first few; `lost` counts them all
+    std::size_t lost = 0;
+    Clock::duration slowest = {};  // answer of a viewer
+  };
+  const Counters& counters() const;
+  // Every node has been heard once.
+  bool is_complete() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace warren
