@@ -82,6 +82,7 @@ void add_redis_private(CLI::App& redis, Action& chosen);  // status, start, stop
 void add_config(CLI::App& root, Action& chosen);
 void add_doctor(CLI::App& root, Action& chosen);
 void add_torture(CLI::App& root, Action& chosen);
+void add_simulate(CLI::App& root, Action& chosen);
 void add_completion(CLI::App& root, Action& chosen);
 void add_serve(CLI::App& root, Action& chosen);
 void add_foghorn_looks(CLI::App& root, Action& chosen);

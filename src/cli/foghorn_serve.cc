@@ -106,7 +106,8 @@ Result<ServeTerms> terms_from(const Config& config) {
 
 // One cluster, and what belongs to it.
 struct Part {
-  std::unique_ptr<Cluster> cluster;
+  std::unique_ptr<LeaseSession> session = nullptr;  // with Redis
+  std::unique_ptr<Cluster> cluster = nullptr;
   std::unique_ptr<federation::Federation> federation = nullptr;  // with Redis
   std::unique_ptr<helmsman::Helmsman> nodes = nullptr;           // over gRPC
   std::unique_ptr<rpc::Server> rpc = nullptr;
@@ -135,7 +136,6 @@ class Foghorn {
   redis::Client* client_;
   ServeTerms terms_;
   Metrics metrics_;
-  std::optional<LeaseSession> session_;
   std::vector<Part> parts_;
   std::vector<std::shared_ptr<void>> published_;
   std::optional<Surface> surface_;
@@ -146,7 +146,6 @@ class Foghorn {
 
 Result<> Foghorn::build() {
   if (client_) {
-    session_.emplace(*client_, terms_.federation.leader_ttl);
     published_.push_back(client_->publish(metrics_));
   }
   // As over HTTP: without a token only this machine changes something.
@@ -159,10 +158,13 @@ Result<> Foghorn::build() {
   for (auto& terms : terms_.clusters) {
     auto cluster = Cluster::create(executor_, client_, terms);
     if (!cluster) return std::unexpected(cluster.error());
-    Part part{*std::move(cluster)};
+    Part part;
+    part.cluster = *std::move(cluster);
     published_.push_back(part.cluster->publish(metrics_));
     if (client_) {
-      auto made = federation::Federation::create(executor_, *client_, *session_, *part.cluster,
+      part.session = std::make_unique<LeaseSession>(*client_, terms_.federation.leader_ttl,
+                                                    foghorn::lease_room(terms.cluster_id));
+      auto made = federation::Federation::create(executor_, *client_, *part.session, *part.cluster,
                                                  terms_.federation);
       if (!made) return std::unexpected(made.error());
       part.federation = *std::move(made);
@@ -211,7 +213,7 @@ Result<> Foghorn::listen() {
 awaitable<void> Foghorn::bring_up(Part& part) {
   auto& cluster = *part.cluster;
   for (;;) {
-    auto started = co_await cluster.start(Clock::now() + 10s);
+    auto started = co_await cluster.start(Clock::now() + 3s);
     if (started) break;
     if (started.error().code == Errc::held_elsewhere || started.error().code == Errc::denied) {
       error_ = started.error();
@@ -254,8 +256,8 @@ awaitable<void> Foghorn::put_away() {
     if (part.nodes) co_await part.nodes->close();
     if (part.federation) co_await part.federation->close();
     co_await part.cluster->close();
+    if (part.session) co_await part.session->close();
   }
-  if (session_) co_await session_->close();
 }
 
 Async<> Foghorn::run(asio::signal_set& signals) {

@@ -133,6 +133,7 @@ void add_everything(CLI::App& root, const std::string& program, Action& chosen) 
   add_config(root, chosen);
   add_doctor(root, chosen);
   add_torture(root, chosen);
+  add_simulate(root, chosen);
   add_completion(root, chosen);
   root.footer(root_footer);
 }

@@ -99,6 +99,7 @@ class Federation::Core final : public Answerer {
   awaitable<void> serve(std::shared_ptr<Link> link);
   awaitable<void> receive(std::shared_ptr<Link> link);
   awaitable<void> transmit(std::shared_ptr<Link> link);
+  awaitable<void> keep_time(std::shared_ptr<Link> link);
   awaitable<void> greet(std::shared_ptr<Wire> wire);
   Result<> admit(const Frame& first, FencingToken& token);
   void hear(const std::string& cluster, PeerSession& from);

@@ -24,6 +24,7 @@
 #include "balance/choose.h"
 #include "foghorn/report.h"
 #include "foghorn/viewers.h"
+#include "lease/machine.h"
 #include "mirror/mirror.h"
 
 namespace warren::foghorn {
@@ -36,6 +37,10 @@ struct ClusterTerms {
   std::chrono::milliseconds evict_after = 5min;  // after it went stale
   std::chrono::milliseconds sweep_interval = 5s;
 };
+
+// Where sessions of a cluster have their keys, so that a user who may use `~{id}:*` and
+// `&foghorn:{id}:*` needs no more.
+LeaseRoom lease_room(const std::string& cluster_id);
 
 struct NodeView {
   NodeState state;

@@ -13,10 +13,15 @@ constexpr auto pause = 200ms;
 
 }  // namespace
 
+LeaseRoom lease_room(const std::string& cluster_id) {
+  return {fmt::format("{{{}}}:", cluster_id), fmt::format("foghorn:{{{}}}:", cluster_id)};
+}
+
 // A process that died holds its id for one ttl more; so whoever still has it after that is alive.
 Async<> Cluster::Core::claim_id(Clock::time_point deadline) {
   if (lease_ && lease_->is_held()) co_return ok;
-  if (!session_) session_ = std::make_unique<LeaseSession>(*client, ttl);
+  if (!session_)
+    session_ = std::make_unique<LeaseSession>(*client, ttl, lease_room(terms.cluster_id));
   auto patience = std::min(deadline, Clock::now() + ttl + 1s);
   for (;;) {
     LeaseTerms wanted{fmt::format("{{{}}}:instance:{}", terms.cluster_id, terms.instance_id),

@@ -13,8 +13,8 @@ namespace {
 constexpr auto fence_retention_ms = "86400000";
 
 SessionTerms terms_of(const redis::Client& client, std::string holder,
-                      std::chrono::milliseconds ttl) {
-  return {std::move(holder), ttl, client.settings().mode == redis::Mode::cluster};
+                      std::chrono::milliseconds ttl, std::optional<LeaseRoom> room) {
+  return {std::move(holder), ttl, client.settings().mode == redis::Mode::cluster, std::move(room)};
 }
 
 }  // namespace
@@ -115,10 +115,11 @@ redis::Script conditional_lease(std::string name, std::string_view source) {
                                        scripts::lease.source(), source)};
 }
 
-LeaseSession::LeaseSession(redis::Client& client, std::chrono::milliseconds ttl)
+LeaseSession::LeaseSession(redis::Client& client, std::chrono::milliseconds ttl,
+                           std::optional<LeaseRoom> room)
     : client_(client),
       holder_(uuid4()),
-      machine_(terms_of(client, holder_, ttl)),
+      machine_(terms_of(client, holder_, ttl, std::move(room))),
       subscriber_(client),
       timer_(client.executor(), Clock::time_point::max()),
       tasks_(client.executor()) {

@@ -89,7 +89,8 @@ redis::Script conditional_lease(std::string name, std::string_view source);
 class LeaseSession {
  public:
   // The client outlives it.
-  explicit LeaseSession(redis::Client& client, std::chrono::milliseconds ttl = 15s);
+  explicit LeaseSession(redis::Client& client, std::chrono::milliseconds ttl = 15s,
+                        std::optional<LeaseRoom> room = {});
   ~LeaseSession();
   LeaseSession(const LeaseSession&) = delete;
   LeaseSession& operator=(const LeaseSession&) = delete;

@@ -107,19 +107,24 @@ Clock::time_point LeaseMachine::deadline(const Record& record) const {
   return record.confirmed + trusted(ttl(record));
 }
 
-std::string LeaseMachine::in_slot(const Session& session, std::string_view name) const {
-  std::string key;
-  key.reserve(session.tag.size() + name.size() + terms_.holder.size() + 24);
-  if (terms_.is_cluster) key.append("{").append(session.tag).append("}:");
-  return key.append(name).append(terms_.holder);
+std::string LeaseMachine::own_name(const Session& session, const std::string& room,
+                                   std::string_view kind) const {
+  std::string name;
+  name.reserve(room.size() + session.tag.size() + kind.size() + terms_.holder.size() + 32);
+  if (terms_.room)
+    name.append(room);
+  else if (terms_.is_cluster)
+    name.append("{").append(session.tag).append("}:");
+  return name.append("warren:").append(kind).append(terms_.holder);
 }
 
 std::string LeaseMachine::session_key(const Session& session) const {
-  return in_slot(session, "warren:session:") + '/' + std::to_string(session.generation);
+  return own_name(session, terms_.room ? terms_.room->keys : "", "session:") + '/' +
+         std::to_string(session.generation);
 }
 
 std::string LeaseMachine::channel(const Session& session) const {
-  return in_slot(session, "warren:grants:");
+  return own_name(session, terms_.room ? terms_.room->channels : "", "grants:");
 }
 
 std::string LeaseMachine::attempt(LeaseId id) const {

@@ -49,10 +49,18 @@ struct LeaseTerms {
 enum class LeaseState { asking, waiting, held, uncertain, ended };
 std::string_view name(LeaseState state);
 
+// Where a session has its own key and channel, for a user who may use no others. All of its leases
+// are then in the slot of that key.
+struct LeaseRoom {
+  std::string keys;      // "{c1}:"
+  std::string channels;  // "foghorn:{c1}:"
+};
+
 struct SessionTerms {
   std::string holder;  // new at every process start, never reused
   std::chrono::milliseconds ttl = 15s;
   bool is_cluster = false;  // then each hash tag has a session of its own
+  std::optional<LeaseRoom> room{};
 };
 
 using LeaseId = std::uint64_t;
@@ -195,7 +203,8 @@ class LeaseMachine {
   bool needs_session(const Record& record) const { return !record.terms.ttl || record.waits; }
   Clock::duration ttl(const Record& record) const;
   Clock::time_point deadline(const Record& record) const;
-  std::string in_slot(const Session& session, std::string_view name) const;
+  std::string own_name(const Session& session, const std::string& room,
+                       std::string_view kind) const;
   std::string session_key(const Session& session) const;
   std::string channel(const Session& session) const;
   std::string attempt(LeaseId id) const;

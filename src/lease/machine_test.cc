@@ -448,6 +448,15 @@ TEST_CASE("names that cannot be leases are refused") {
   CHECK(hasty.error().code == Errc::invalid);
 }
 
+TEST_CASE("a session may have its key and channel where its user may write") {
+  for (bool is_cluster : {false, true}) {
+    Holder alice({"h", 9s, is_cluster, LeaseRoom{"{c}:", "foghorn:{c}:"}});
+    alice.begin({"{c}:job", "alice"}, true);
+    CHECK(alice.sent().args[1] == "{c}:warren:session:h/1");
+    CHECK(alice.machine.grant_channels() == std::set<std::string>{"foghorn:{c}:warren:grants:h"});
+  }
+}
+
 TEST_CASE("in a cluster each hash tag has a session of its own, in its own slot") {
   Holder alice({"h", 9s, true});
   alice.begin({"{a}:job", "alice"});
