@@ -32,6 +32,7 @@ struct Member {
   std::string cluster_id, id;
   Port port;
   FaultyLink redis_link, link;
+  std::optional<redis::Settings> settings;  // instead of the link
   std::unique_ptr<redis::Client> client;
   std::unique_ptr<LeaseSession> session;
   std::unique_ptr<foghorn::Cluster> cluster;
@@ -62,10 +63,12 @@ inline FederationTerms federation_terms() {
 
 inline awaitable<void> start(Member& member, FederationTerms terms) {
   auto executor = co_await asio::this_coro::executor;
-  auto client = redis::Client::create(executor, settings_for(member.redis_link.port()));
+  auto settings = member.settings.value_or(settings_for(member.redis_link.port()));
+  auto client = redis::Client::create(executor, std::move(settings));
   REQUIRE(client);
   member.client = std::move(*client);
-  member.session = std::make_unique<LeaseSession>(*member.client);
+  member.session =
+      std::make_unique<LeaseSession>(*member.client, 15s, foghorn::lease_room(member.cluster_id));
   foghorn::ClusterTerms cluster_terms;
   cluster_terms.cluster_id = member.cluster_id;
   cluster_terms.instance_id = member.id;
@@ -107,6 +110,7 @@ inline awaitable<void> stop(Member& member) {
 struct Neighbours {
   std::set<std::string> tenants_of_a = {}, tenants_of_b = {};
   FederationTerms terms = federation_terms();
+  bool has_peers = true;  // by configuration
 };
 
 template <class Body, class... Args>
@@ -122,8 +126,10 @@ void with_federations(Neighbours how, Body body, Args&... args) {
     std::exception_ptr thrown;
     try {
       auto of_a = h.terms, of_b = h.terms;
-      of_a.peers = {PeerTerms{"b", {b[0]->address(), b[1]->address()}, h.tenants_of_a}};
-      of_b.peers = {PeerTerms{"a", {a[0]->address(), a[1]->address()}, h.tenants_of_b}};
+      if (h.has_peers) {
+        of_a.peers = {PeerTerms{"b", {b[0]->address(), b[1]->address()}, h.tenants_of_a}};
+        of_b.peers = {PeerTerms{"a", {a[0]->address(), a[1]->address()}, h.tenants_of_b}};
+      }
       for (auto& member : a) co_await start(*member, of_a);
       for (auto& member : b) co_await start(*member, of_b);
       co_await test(a, b, ra, rb, rest...);

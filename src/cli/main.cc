@@ -25,14 +25,13 @@ std::string variable(const Environment& environment, const std::string& name) {
 std::string description_of(const std::string& program) {
   std::string what =
       "Warren lets many copies of a program share one Redis without stepping on each other.\n"
-      "This version has instances of a project folder with agents that work on goals, and tools "
-      "to\n"
-      "look at Redis and at this machine; the other services are planned.";
+      "This version has instances of a project folder with agents that work on goals, Foghorn, "
+      "which\n"
+      "finds the best edge for every viewer of a stream, and tools to look at Redis and at this\n"
+      "machine; the other services are planned.";
   if (program == "foghorn")
-    return "foghorn is another name of warren, for a service (the best edge for every viewer) "
-           "that\n"
-           "is planned and not in this version. Until it is, the commands are those of "
-           "warren.\n\n" +
+    return "foghorn is another name of warren, for the service that finds the best edge for every\n"
+           "viewer: `foghorn serve`. docs/foghorn.md is its guide.\n\n" +
            what;
   if (program == "warren") return what;
   return fmt::format(

@@ -1,8 +1,8 @@
 #include "federation/advertise.h"
 
+#include <algorithm>
 #include <boost/json/object.hpp>
 #include <boost/json/parse.hpp>
-#include <numeric>
 
 #include "balance/choose.h"
 #include "balance/view.h"
@@ -138,7 +138,8 @@ void Advertiser::add_edges(Offer& offer, const balance::RoutingTable& table,
       smooth.bw_available = average->bw_available;
       smooth.cpu_percent = average->cpu_percent;
     }
-    offer.summary.edges.push_back({std::move(smooth), node->roles});
+    if (offer.summary.edges.size() < most_summary_edges)
+      offer.summary.edges.push_back({std::move(smooth), node->roles});
     offer.edges.push_back(std::move(edge));
   }
 }
@@ -176,6 +177,11 @@ void Advertiser::add_streams(Offer& offer, const balance::RoutingTable& table,
     if (ad.edges.empty()) return;
     std::sort(ad.edges.begin(), ad.edges.end(),
               [](const AdEdge& a, const AdEdge& b) { return a.node_id < b.node_id; });
+    if (ad.edges.size() > most_holders) {  // those that make it are the last to be left out
+      std::stable_partition(ad.edges.begin(), ad.edges.end(),
+                            [](const AdEdge& edge) { return edge.is_origin; });
+      ad.edges.resize(most_holders);
+    }
     if (has_origin) {
       ad.origin_cluster_id = self;
       offer.add(StreamLive{stream.name, stream.tenant, self, true});

@@ -13,8 +13,6 @@ namespace pb = foghorn_federation;
 namespace {
 
 constexpr std::size_t most_text = 2048;
-constexpr int most_edges = 10'000;   // of a summary
-constexpr int most_holders = 1'000;  // of one stream
 constexpr int most_in_batch = 10'000;
 
 // --- out -----------------------------------------------------------------------------------------
@@ -202,7 +200,7 @@ EdgeTelemetry telemetry_from(Check& check, const pb::EdgeTelemetry& from) {
 
 EdgeSummary summary_from(Check& check, const pb::ClusterEdgeSummary& from) {
   EdgeSummary summary;
-  check.most("edges", from.edges_size(), most_edges);
+  check.most("edges", from.edges_size(), int(most_summary_edges));
   for (const auto& each : from.edges()) {
     EdgeSummary::Edge edge;
     edge.now.node_id = check.id("node_id", each.node_id());
@@ -230,7 +228,7 @@ StreamAd ad_from(Check& check, const pb::StreamAdvertisement& from) {
   ad.playback_id = check.optional_id("playback_id", from.playback_id());
   ad.origin_cluster_id = check.optional_id("origin_cluster_id", from.origin_cluster_id());
   ad.is_live = from.is_live();
-  check.most("edges", from.edges_size(), most_holders);
+  check.most("edges", from.edges_size(), int(most_holders));
   for (const auto& each : from.edges()) {
     AdEdge edge;
     edge.node_id = check.id("node_id", each.node_id());

@@ -91,7 +91,7 @@ class Federation::Core final : public Answerer {
   awaitable<void> ask_registry();
   awaitable<void> dial_peers(TaskGroup& dialling);
   awaitable<void> dial_peer(std::string cluster);
-  void write_addresses();
+  void write_addresses(const redis::Reply& known);
   void check_pulls(Clock::time_point now);
   void end_term();
 
@@ -99,6 +99,7 @@ class Federation::Core final : public Answerer {
   awaitable<void> serve(std::shared_ptr<Link> link);
   awaitable<void> receive(std::shared_ptr<Link> link);
   awaitable<void> transmit(std::shared_ptr<Link> link);
+  awaitable<void> keep_time(std::shared_ptr<Link> link);
   awaitable<void> greet(std::shared_ptr<Wire> wire);
   Result<> admit(const Frame& first, FencingToken& token);
   void hear(const std::string& cluster, PeerSession& from);

@@ -12,6 +12,9 @@
 namespace warren::federation {
 
 inline constexpr std::uint32_t protocol_version = 1;
+// More is not told, and not heard.
+inline constexpr std::size_t most_holders = 1'000;         // of one stream
+inline constexpr std::size_t most_summary_edges = 10'000;  // of a cluster
 
 struct Hello {
   std::uint32_t version = protocol_version;

@@ -39,7 +39,7 @@ awaitable<void> Federation::Core::serve(std::shared_ptr<Link> link) {
     }
   } ending{*this, cluster_id, link};
   if (offer_) link->session.offer(Clock::now(), offer_);
-  co_await (receive(link) || transmit(link));
+  co_await (receive(link) || transmit(link) || keep_time(link));
   const auto& over = link->session.over();
   auto why = over ? over->what : std::string("the connection broke");
   auto& after = peers_.at(cluster_id);
@@ -74,9 +74,19 @@ awaitable<void> Federation::Core::receive(std::shared_ptr<Link> link) {
   }
 }
 
-awaitable<void> Federation::Core::transmit(std::shared_ptr<Link> link) {
+// Also while a frame is stuck on its way to a peer that takes nothing.
+awaitable<void> Federation::Core::keep_time(std::shared_ptr<Link> link) {
   for (;;) {
     link->session.on_time(Clock::now());
+    const auto& over = link->session.over();
+    if (over && over->code == Errc::timeout) co_return;
+    link->wake.notify();
+    co_await sleep_until(over ? Clock::now() + 1s : link->session.wake_at());
+  }
+}
+
+awaitable<void> Federation::Core::transmit(std::shared_ptr<Link> link) {
+  for (;;) {
     while (auto frame = link->session.next_frame()) {
       auto written = co_await link->wire->write(std::move(*frame));
       if (written) continue;
@@ -84,7 +94,7 @@ awaitable<void> Federation::Core::transmit(std::shared_ptr<Link> link) {
       co_return;
     }
     if (link->session.over()) co_return;
-    co_await link->wake.wait(link->session.wake_at());
+    co_await link->wake.wait();
   }
 }
 

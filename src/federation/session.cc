@@ -7,7 +7,28 @@ namespace warren::federation {
 namespace {
 
 constexpr std::size_t batch = 200;           // payloads in one frame
+constexpr std::size_t batch_edges = 2000;    // and holders of streams, so that its size is bounded
 constexpr std::size_t most_items = 100'000;  // that one peer may advertise
+
+// What goes into one frame.
+class Batch {
+ public:
+  template <class T>
+  void add(const T& payload) {
+    if constexpr (std::is_same_v<T, StreamAd>) edges_ += payload.edges.size();
+    payloads_.emplace_back(payload);
+  }
+  bool is_full() const { return payloads_.size() >= batch || edges_ >= batch_edges; }
+  bool is_empty() const { return payloads_.empty(); }
+  std::vector<Payload> take() {
+    edges_ = 0;
+    return std::exchange(payloads_, {});
+  }
+
+ private:
+  std::vector<Payload> payloads_;
+  std::size_t edges_ = 0;
+};
 
 template <class... Functions>
 struct Overloaded : Functions... {
@@ -70,10 +91,10 @@ void PeerSession::offer(Clock::time_point now, std::shared_ptr<const Offer> offe
 // rest comes by itself.
 void PeerSession::tell_changes() {
   if (!offer_ || telling_ == Telling::pending || overflowed_) return;
-  std::vector<Payload> changes;
+  Batch changes;
   auto change = [&](const Item& item) {
-    std::visit([&](const auto& each) { changes.emplace_back(each); }, item);
-    if (changes.size() == batch) push(std::exchange(changes, {}));
+    std::visit([&](const auto& each) { changes.add(each); }, item);
+    if (changes.is_full()) push(changes.take());
   };
   for (auto at = told_.begin(); at != told_.end();) {
     auto now = offer_->items.find(at->first);
@@ -94,17 +115,17 @@ void PeerSession::tell_changes() {
     change(entry.item);
     told_.emplace(key, entry);
   }
-  if (!changes.empty()) push(std::move(changes));
+  if (!changes.is_empty()) push(changes.take());
 }
 
 void PeerSession::tell_edges() {
-  std::vector<Payload> edges;
+  Batch edges;
   for (const auto& edge : offer_->edges) {
     if (!edge.tenant_id.empty() && !shares(edge.tenant_id)) continue;
-    edges.emplace_back(edge);
-    if (edges.size() == batch) push(std::exchange(edges, {}));
+    edges.add(edge);
+    if (edges.is_full()) push(edges.take());
   }
-  if (!edges.empty()) push(std::move(edges));
+  if (!edges.is_empty()) push(edges.take());
 }
 
 void PeerSession::begin_resync() {
@@ -118,19 +139,19 @@ void PeerSession::begin_resync() {
 // The next part of everything, when the mailbox is empty: so it is never older than what was told
 // before it.
 void PeerSession::walk() {
-  std::vector<Payload> part;
+  Batch part;
   auto at = offer_->items.upper_bound(walked_);
-  for (; at != offer_->items.end() && part.size() < batch; ++at) {
+  for (; at != offer_->items.end() && !part.is_full(); ++at) {
     walked_ = at->first;
     if (!shares(tenant_of(at->second.item))) continue;
-    std::visit([&](const auto& each) { part.emplace_back(each); }, at->second.item);
+    std::visit([&](const auto& each) { part.add(each); }, at->second.item);
     told_.emplace(at->first, at->second);
   }
   if (at == offer_->items.end()) {
     telling_ = Telling::told;
-    part.emplace_back(ResyncEnd{});
+    part.add(ResyncEnd{});
   }
-  if (!part.empty()) push(std::move(part));
+  if (!part.is_empty()) push(part.take());
 }
 
 std::optional<Frame> PeerSession::next_frame() {

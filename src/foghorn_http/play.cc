@@ -205,7 +205,8 @@ void play_placed(Call& call, const PlaybackPath& asked, const std::string& strea
   Found found{.content = stream, .local = placed.local, .way = placed.way, .placement = &placed};
   if (placed.way == Way::nowhere) {
     if (!balance::find_stream(table, stream)) return play_stored(call, asked, table);
-    return no_node(call, fmt::format("no node can serve {} now, here or elsewhere", stream));
+    balance::Query query{.stream = stream, .capabilities = "edge", .policy = call.terms.policy};
+    return no_node(call, balance::why_none(table, query, placed.local));
   }
   if (placed.way == Way::pull) {
     auto place = balance::place_of(table, placed.node_id);

@@ -1,0 +1,275 @@
+// Who may be a peer, how peers are found, and on which kinds of Redis.
+#include "bootstrap.grpc.pb.h"
+#include "rpc/connect.h"
+#include "with_federations.h"
+
+using namespace warren;
+using federation::Frame;
+using federation::Goodbye;
+using federation::Hello;
+
+namespace {
+
+// What the other side says at last to these frames.
+Async<Goodbye> answer_to(FederationTerms terms, std::string address, std::vector<Frame> frames) {
+  auto executor = co_await asio::this_coro::executor;
+  auto wire = federation::dial(executor, terms, address);
+  REQUIRE(wire);
+  for (auto& frame : frames) {
+    auto written = co_await (*wire)->write(std::move(frame));
+    if (!written) break;
+  }
+  for (;;) {
+    auto read = co_await (*wire)->read(Clock::now() + 5s);
+    if (!read) co_return std::unexpected(read.error());
+    if (auto* goodbye = std::get_if<Goodbye>(&read->payloads.front())) co_return *goodbye;
+  }
+}
+
+// A registry as simple as can be: whoever registered is everybody's peer.
+class Registry final : public foghorn_bootstrap::BootstrapService::CallbackService {
+ public:
+  grpc::ServerUnaryReactor* RegisterCluster(
+      grpc::CallbackServerContext* context,
+      const foghorn_bootstrap::RegisterClusterRequest* request,
+      foghorn_bootstrap::RegisterClusterResponse*) override {
+    std::lock_guard lock(mutex_);
+    addresses_[request->cluster_id()] = request->foghorn_addr();
+    auto* reactor = context->DefaultReactor();
+    reactor->Finish(grpc::Status::OK);
+    return reactor;
+  }
+  grpc::ServerUnaryReactor* ListPeers(grpc::CallbackServerContext* context,
+                                      const foghorn_bootstrap::ListPeersRequest* request,
+                                      foghorn_bootstrap::ListPeersResponse* response) override {
+    std::lock_guard lock(mutex_);
+    for (const auto& [cluster, address] : addresses_) {
+      if (cluster == request->cluster_id()) continue;
+      auto& peer = *response->add_peers();
+      peer.set_cluster_id(cluster);
+      peer.set_foghorn_addr(address);
+      peer.add_shared_tenant_ids("acme");
+    }
+    auto* reactor = context->DefaultReactor();
+    reactor->Finish(grpc::Status::OK);
+    return reactor;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<std::string, std::string> addresses_;
+};
+
+awaitable<void> steps(Members& a, Members& b, FederationTerms of_a, FederationTerms of_b) {
+  for (auto& member : a) co_await start(*member, of_a);
+  for (auto& member : b) co_await start(*member, of_b);
+  report(*b[0], "b-edge", {{"demo", live()}});
+  for (auto& member : a)
+    co_await eventually(30s, "it is known", [&] { return knows(*member, "demo"); });
+  auto* leader = leader_of(a);
+  REQUIRE(leader);
+  co_await stop(*leader);
+  auto* next = a[0]->federation ? a[0].get() : a[1].get();
+  co_await eventually(20s, "the other leads", [&] { return next->federation->is_leader(); });
+  report(*b[1], "b-edge-2", {{"new", live()}});
+  co_await eventually(30s, "it is known", [&] { return knows(*next, "new"); });
+}
+
+}  // namespace
+
+TEST_CASE("who is not a peer, or says that it is another, is sent away with the reason") {
+  auto body = [](Members& a, Members& b, RedisServer&, RedisServer& rb) -> awaitable<void> {
+    co_await eventually(10s, "the channel is open", [&] { return is_connected(a); });
+    auto* leader = leader_of(b);
+    REQUIRE(leader);
+    auto address = leader->address();
+    auto terms = federation_terms();
+    Hello hello{1, "x", {1u << 20, ~0ull}};
+    federation::StreamAd ad;
+    ad.internal_name = "forged";
+    ad.is_live = true;
+    struct Case {
+      std::vector<Frame> frames;
+      std::string reason;
+    };
+    std::vector<Case> cases;
+    cases.push_back({{{"nobody", {hello}}}, "cluster nobody is not a peer of b"});
+    cases.push_back({{{"b", {hello}}}, "b is this cluster"});
+    cases.push_back({{{"a", {ad}}}, "the first frame is not a greeting"});
+    cases.push_back({{{"a", {Hello{1, "x", {0, 1}}}}}, "a newer leader of a is here"});
+    cases.push_back({{{"a", {Hello{2, "x", {1, 1}}}}}, "protocol version 2"});
+    for (auto& each : cases) {
+      auto answer = co_await answer_to(terms, address, each.frames);
+      REQUIRE(answer);
+      CHECK(answer->reason == each.reason);
+    }
+    // One that changes its name on the way.
+    std::vector<Frame> frames{{"a", {hello}}, {"c", {ad}}};
+    auto liar = co_await answer_to(terms, address, frames);
+    REQUIRE(!liar);
+    CHECK(liar.error().what ==
+          "a frame says that it is of cluster c, and this channel is that of a");
+    CHECK(rb.cli({"KEYS", "*forged*"}).empty());
+    auto bad = ad;
+    bad.internal_name = "for*ged";
+    frames = {{"a", {hello}}, {"a", {bad}}};
+    auto hostile = co_await answer_to(terms, address, frames);
+    REQUIRE(hostile);
+    CHECK(hostile->reason.find("internal_name") != std::string::npos);
+    terms.token = "wrong";
+    frames = {{"a", {hello}}};
+    auto denied = co_await answer_to(terms, address, frames);
+    REQUIRE(!denied);
+    CHECK(denied.error().what == "a peer shows its token");
+    terms.token = "secret";
+    auto& follower = leader == b[0].get() ? *b[1] : *b[0];
+    auto elsewhere = co_await answer_to(terms, follower.address(), frames);
+    REQUIRE(elsewhere);
+    CHECK(elsewhere->reason == "not the leader");
+    CHECK(elsewhere->leader_address == leader->address());
+    co_await eventually(20s, "and the true one is there again", [&] { return is_connected(a); });
+  };
+  with_federations({}, body);
+}
+
+TEST_CASE("questions that cannot be are refused, and a stranger learns nothing") {
+  auto body = [](Members&, Members& b, RedisServer&, RedisServer&) -> awaitable<void> {
+    report(*b[0], "b-edge", {{"demo", live()}}, true);
+    auto terms = federation_terms();
+    federation::Caller caller(terms);
+    auto by = Clock::now() + 10s;
+    federation::StreamQuery query{"demo", "b", "acme"};
+    auto own = co_await caller.query(b[0]->address(), query, by);
+    REQUIRE(!own);
+    CHECK(own.error().code == Errc::invalid);
+    query.requesting_cluster = "a";
+    query.stream = "";
+    auto nameless = co_await caller.query(b[0]->address(), query, by);
+    REQUIRE(!nameless);
+    CHECK(nameless.error().code == Errc::invalid);
+    query.stream = "demo";
+    auto found = co_await caller.query(b[0]->address(), query, by);
+    REQUIRE(found);
+    REQUIRE(found->candidates.size() == 1);
+    CHECK(found->candidates[0].is_origin);
+    CHECK(found->candidates[0].dtsc_url == "dtsc://b-edge.example:4200/live+demo");
+    CHECK(found->origin_cluster == "b");
+    query.requesting_cluster = "stranger";
+    auto nothing = co_await caller.query(b[0]->address(), query, by);
+    REQUIRE(nothing);
+    CHECK(nothing->candidates.empty());
+
+    federation::PullRequest pull{"demo", "", "a", "a-edge", "zoo"};
+    auto other = co_await caller.pull(b[0]->address(), pull, by);
+    REQUIRE(other);
+    CHECK(!other->is_accepted);
+    CHECK(other->reason == "stream not found locally");
+    pull.tenant = "acme";
+    pull.source_node = "no-such-node";
+    auto sourceless = co_await caller.pull(b[0]->address(), pull, by);
+    REQUIRE(sourceless);
+    CHECK(sourceless->reason == "no source node");
+    pull.source_node.clear();
+    auto accepted = co_await caller.pull(b[0]->address(), pull, by);
+    REQUIRE(accepted);
+    CHECK(accepted->is_accepted);
+    CHECK(accepted->source_node == "b-edge");
+
+    auto stored = b[0]->cluster->add_artifact("b-edge", {"clip-1", "clip", "/clips/1", 1000});
+    REQUIRE(stored);
+    federation::ArtifactRequest asked{"clip-1", "a", ""};
+    auto ready = co_await caller.prepare(b[0]->address(), asked, by);
+    REQUIRE(ready);
+    CHECK(ready->is_ready);
+    REQUIRE(ready->copies.size() == 1);
+    CHECK(ready->copies[0].path == "/clips/1");
+    asked.hash = "clip-2";
+    auto absent = co_await caller.prepare(b[0]->address(), asked, by);
+    REQUIRE(absent);
+    CHECK(!absent->is_ready);
+  };
+  with_federations({}, body);
+}
+
+TEST_CASE("peers are found in peer_addresses, and in a registry") {
+  Neighbours how;
+  how.has_peers = false;
+  SUBCASE("an operator writes them to Redis") {
+    auto body = [](Members& a, Members& b, RedisServer& ra, RedisServer& rb) -> awaitable<void> {
+      ra.cli({"HSET", "{a}:peer_addresses", "b", b[0]->address()});
+      rb.cli({"HSET", "{b}:peer_addresses", "a", a[0]->address()});
+      // Each leader writes the hash anew all the time: a follower that reads it tells nobody.
+      report(*b[0], "b-edge", {{"demo", live()}});
+      auto write = [&] {
+        ra.cli({"HSET", "{a}:peer_addresses", "b", b[0]->address()});
+        rb.cli({"HSET", "{b}:peer_addresses", "a", a[0]->address()});
+        return is_connected(a);
+      };
+      co_await eventually(30s, "the channel is open", write);
+      co_await eventually(10s, "it is known", [&] { return knows(*a[1], "demo"); });
+    };
+    with_federations(how, body);
+  }
+  SUBCASE("a registry lists them") {
+    Registry registry;
+    rpc::ServerTerms at{"127.0.0.1:0"};
+    auto server = rpc::Server::listen(at, {&registry});
+    REQUIRE(server);
+    how.terms.registry = fmt::format("127.0.0.1:{}", (*server)->port());
+    how.terms.registry_interval = 1s;
+    auto body = [](Members& a, Members& b, RedisServer& ra, RedisServer&,
+                   rpc::Server& own) -> awaitable<void> {
+      report(*b[0], "b-edge", {{"demo", live()}, {"secret", live("zoo")}});
+      co_await eventually(30s, "the channel is open", [&] { return is_connected(a); });
+      co_await eventually(10s, "it is known", [&] { return knows(*a[1], "demo"); });
+      CHECK(ra.cli({"KEYS", "*secret*"}).empty());  // not of a tenant that is shared
+      co_await own.close();
+    };
+    with_federations(how, body, **server);
+  }
+}
+
+TEST_CASE(
+    "it is the same on Sentinel and on Redis Cluster, and with no more rights than it needs") {
+  auto scenario = [](std::vector<redis::Settings>& of_a,
+                     std::vector<redis::Settings>& of_b) -> awaitable<void> {
+    Members a, b;
+    for (std::size_t i = 0; i < 2; ++i) {
+      a.push_back(std::make_unique<Member>("a", fmt::format("a{}", i), 1));
+      b.push_back(std::make_unique<Member>("b", fmt::format("b{}", i), 1));
+      a[i]->settings = of_a[i];
+      b[i]->settings = of_b[i];
+    }
+    auto terms_a = federation_terms(), terms_b = federation_terms();
+    terms_a.peers = {PeerTerms{"b", {b[0]->address(), b[1]->address()}}};
+    terms_b.peers = {PeerTerms{"a", {a[0]->address(), a[1]->address()}}};
+    std::exception_ptr thrown;
+    try {
+      co_await steps(a, b, terms_a, terms_b);
+    } catch (...) {
+      thrown = std::current_exception();
+    }
+    for (auto* all : {&a, &b})
+      for (auto& member : *all) co_await stop(*member);
+    if (thrown) std::rethrow_exception(thrown);
+  };
+  SUBCASE("one on Sentinel, one on a cluster") {
+    SentinelTrio trio;
+    RedisCluster cluster;
+    std::vector<redis::Settings> of_a(2, settings_for(trio)), of_b(2, settings_for(cluster));
+    run(scenario(of_a, of_b), 90s);
+  }
+  SUBCASE("both on one server, each with the rights of its own keys and channels") {
+    RedisOptions options;
+    options.users = {"cluster-a on >secret ~{a}:* &foghorn:{a}:* +@all",
+                     "cluster-b on >secret ~{b}:* &foghorn:{b}:* +@all"};
+    RedisServer server(options);
+    auto as = [&](const std::string& user) {
+      auto settings = settings_for(server);
+      settings.credentials = {user, "secret"};
+      return settings;
+    };
+    std::vector<redis::Settings> of_a(2, as("cluster-a")), of_b(2, as("cluster-b"));
+    run(scenario(of_a, of_b), 90s);
+  }
+}
