@@ -28,7 +28,7 @@ Cluster::Core::Core(asio::any_io_executor on, redis::Client* with, ClusterTerms 
     : terms(std::move(how)),
       executor(on),
       client(with),
-      model(terms.cluster_id, terms.weights),
+      model(terms.weights),
       viewers([this](std::string_view node) {
         publish();
         return model.penalty(node);

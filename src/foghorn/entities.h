@@ -83,6 +83,7 @@ struct NodeState {
   std::string gpu_cc;
   int port = 0, dtsc_port = 0;
   std::vector<std::string> tags, config_streams;
+  std::uint64_t owner_epoch = 0;  // grows when it turns to another instance of Foghorn
   std::string host;  // its address as it registered, for the rule that nobody pulls from himself
   boost::json::object others;
 };

@@ -9,8 +9,6 @@ namespace warren::foghorn {
 
 namespace {
 
-constexpr std::size_t longest_value = 1u << 20;
-
 template <class Io, class Track>
 void members(Io& io, Track& track)
   requires std::same_as<std::remove_const_t<Track>, StreamTrack>
@@ -117,6 +115,7 @@ void members(Io& io, Node& node)
   io.unless_empty("tags", node.tags);
   io.unless_empty("config_streams", node.config_streams);
   io.unless_empty("host", node.host);
+  io.unless_empty("owner_epoch", node.owner_epoch);
   // Of the instance that wrote it, which are no business of ours; and content, which has keys of
   // its own.
   io.skip("add_bandwidth");
