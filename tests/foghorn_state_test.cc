@@ -325,6 +325,72 @@ TEST_CASE("a node that moves to another instance belongs to that one, with its a
   });
 }
 
+TEST_CASE("what the instance that a node has left writes, late, changes nothing") {
+  RedisServer server;
+  with_clusters(
+      {settings_for(server), settings_for(server)},
+      [](Members& all, RedisServer& s) -> awaitable<void> {
+        auto& a = *all[0]->cluster;
+        auto& b = *all[1]->cluster;
+        REQUIRE(a.report("n1", report_of(1)));
+        co_await eventually_equal(a, b);
+        auto old_node = s.cli({"GET", "{abc}:nodes:n1"});
+        auto old_stream = s.cli({"GET", "{abc}:stream_instances:s0:n1"});
+        auto report = report_of(1, 500);
+        (*report.streams)["s0"].total = 77;
+        REQUIRE(b.report("n1", report));
+        co_await eventually_equal(a, b);
+        REQUIRE(a.connection_lost("n1"));  // the one that it had before
+        REQUIRE(b.disconnect("n1"));       // and it is really gone
+        co_await eventually_equal(a, b);
+        s.cli({"SET", "{abc}:nodes:n1", old_node});
+        s.cli({"SET", "{abc}:stream_instances:s0:n1", old_stream});
+        s.cli({"PUBLISH", "foghorn:{abc}:state_updates", R"({"type":"node","id":"n1"})"});
+        s.cli({"PUBLISH", "foghorn:{abc}:state_updates",
+               R"({"type":"stream_instance","id":"s0:n1"})"});
+        auto restored = [](RedisServer& r, std::string& old) {
+          auto instance = parse_instance(r.cli({"GET", "{abc}:stream_instances:s0:n1"}));
+          return r.cli({"GET", "{abc}:nodes:n1"}) != old && instance &&
+                 instance->total_connections == 77;
+        };
+        co_await eventually(20s, "it is written again", restored, s, old_node);
+        co_await eventually_equal(a, b);
+        CHECK(!a.node("n1")->is_active);
+        CHECK(a.node("n1")->state.cpu == 50);
+      },
+      server);
+}
+
+TEST_CASE("nothing is taken before all is loaded, and a stream that both let go goes offline") {
+  RedisServer server;
+  with_clusters(
+      {settings_for(server), settings_for(server)},
+      [](Members& all, RedisServer& s) -> awaitable<void> {
+        auto early = co_await make_member(settings_for(s), cluster_terms("early"));
+        auto taken = early->cluster->report("n1", report_of(1));
+        REQUIRE(!taken);
+        CHECK(taken.error().code == Errc::unavailable);
+        co_await stop_member(*early);
+
+        auto& a = *all[0]->cluster;
+        auto& b = *all[1]->cluster;
+        REQUIRE(a.report("n1", report_of(1)));
+        REQUIRE(b.report("n2", report_of(1)));
+        co_await eventually_equal(a, b);
+        REQUIRE(a.report("n1", report_of(0)));  // each counts on the other
+        REQUIRE(b.report("n2", report_of(0)));
+        co_await eventually_equal(a, b);
+        auto is_swept = [](Cluster& leader) {
+          leader.sweep();
+          return leader.stream("s0")->state.status == "offline";
+        };
+        co_await eventually(30s, "nobody carries it", is_swept, a);
+        co_await eventually_equal(a, b);
+        CHECK(b.stream("s0")->state.status == "offline");
+      },
+      server);
+}
+
 TEST_CASE("a node that is alive here comes back when somebody who had not heard of it deletes it") {
   RedisServer server;
   with_clusters(
