@@ -157,6 +157,7 @@ Result<> Cluster::disconnect(const std::string& node) {
 Result<> Cluster::set_mode(const std::string& node, balance::NodeMode mode, std::string set_by) {
   auto checked = check_id("node_id", node);
   if (!checked) return checked;
+  if (set_by.size() > 256) return fail(Errc::invalid, "set_by: more than 256 characters");
   if (!core_->model.node(node)) return fail(Errc::not_found, "there is no node {}", node);
   core_->model.put_mode({node, mode, std::move(set_by), WallClock::now()});
   core_->mark({Kind::mode, node});
