@@ -3,6 +3,7 @@
 #include <random>
 
 #include "balance/view.h"
+#include "foghorn/core.h"
 #include "testkit/faulty_link.h"
 #include "with_clusters.h"
 
@@ -299,6 +300,54 @@ TEST_CASE("redirects of one instance burden the node at the others, until they a
         co_await stop_member(*all[1]);
         all.erase(all.begin() + 1);
         co_await eventually(20s, "a leaver takes its own", sum_is, peers, *all[1]->cluster, none);
+      },
+      server);
+}
+
+TEST_CASE("the leader removes what is dead, and nothing that is alive") {
+  RedisServer server;
+  server.cli({"SET", "{abc}:penalties:dead",
+              R"({"instance_id":"dead","at":"2026-01-01T00:00:00Z","nodes":{"n1":5}})"});
+  server.cli({"SET", "{abc}:stream_instances:s:lost",
+              R"({"internal_name":"s","node_id":"lost","state":{"inputs":1}})"});
+  with_clusters(
+      {settings_for(server)},
+      [](Members& all, RedisServer& s) -> awaitable<void> {
+        auto& a = *all[0]->cluster;
+        Cluster::Core leader(co_await asio::this_coro::executor, all[0]->client.get(),
+                             cluster_terms("leader"));
+        auto started = co_await leader.start(Clock::now() + 20s);
+        REQUIRE(started);
+        for (auto node : {"n1", "n2"}) REQUIRE(a.report(node, report_of(2)));
+        REQUIRE(a.add_artifact("n2", {"c", "clip", "/c", 1}));
+        REQUIRE(a.set_mode("n2", balance::NodeMode::draining, "ann"));
+        REQUIRE(a.disconnect("n2"));
+        a.redirect("n1", "s0", "1.1.1.1");
+        auto knows = [](Cluster::Core& c) {
+          return c.model.node("n2") && c.model.node("n2")->is_stale() && c.model.artifact("c");
+        };
+        co_await eventually(20s, "the leader knows", knows, leader);
+        leader.viewers.redirect(Clock::now(), "n1", "s0", "1.1.1.1", 5);
+        auto shares = [](RedisServer& r) {
+          return r.cli({"EXISTS", "{abc}:penalties:leader"}) == "1";
+        };
+        co_await eventually(20s, "the leader has a penalty of its own", shares, s);
+        leader.sweep(Clock::now() + 4min);
+        CHECK(leader.model.node("n2"));
+        leader.sweep(Clock::now() + 6min);
+        auto swept = [](Cluster& c) {
+          return !c.node("n2") && !c.artifact("c") && !c.stream("s") &&
+                 c.stream("s0")->instances.size() == 1;
+        };
+        co_await eventually(20s, "all know", swept, a);
+        CHECK(a.node("n1")->is_active);
+        auto gone = [](RedisServer& r) {
+          return r.cli({"EXISTS", "{abc}:penalties:dead", "{abc}:nodes:n2", "{abc}:artifacts:c",
+                        "{abc}:stream_instances:s:lost"}) == "0";
+        };
+        co_await eventually(20s, "Redis has none of it", gone, s);
+        CHECK(s.cli({"EXISTS", "{abc}:nodes:n1", "{abc}:node_mode:n2"}) == "2");
+        co_await leader.close();
       },
       server);
 }

@@ -10,8 +10,9 @@ namespace warren::foghorn {
 
 namespace {
 
-constexpr auto patience = 30s;  // for a viewer to come
-constexpr auto memory = 5min;   // of one who is gone
+constexpr auto patience = 30s;                   // for a viewer to come
+constexpr auto memory = 5min;                    // of one who is gone
+constexpr std::size_t most_viewers = 1'000'000;  // in all; beyond it the oldest are forgotten
 
 struct TextHash {
   using is_transparent = void;
@@ -168,6 +169,10 @@ std::string Viewers::redirect(Clock::time_point now, std::string_view node_id,
                               std::string_view stream, std::string_view client_ip,
                               std::uint64_t estimate) {
   auto& node = book_->node(node_id);
+  if (book_->size >= most_viewers) {
+    auto& oldest = node.gone.empty() ? node.pending : node.gone;
+    if (!oldest.empty()) book_->erase(oldest, oldest.begin());
+  }
   auto id = fast_uuid();
   auto& viewer = node.pending.emplace_back();
   auto place = std::prev(node.pending.end());
@@ -241,7 +246,7 @@ void Viewers::settle(Clock::time_point now, std::string_view node_id) {
   if (!node) return;
   book_->expire(*node, now);
   node->arrived = 0;
-  node->penalty = book_->penalty_of(node_id);
+  if (!node->penalty) node->penalty = book_->penalty_of(node_id);
   Book::show(*node);
 }
 
