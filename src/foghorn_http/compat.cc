@@ -246,9 +246,7 @@ void tell_host(Call& call, const std::string& stream, std::string_view host,
   auto url = fmt::format("{}://{}/{}", scheme, host, stream);
   url = with_query(std::move(url), query_without(call.request.query, "fwcid"));
   if (node) {
-    auto id = call.cluster.viewers().redirect(Clock::now(), node->id, bare_name(stream),
-                                              call.client.to_string(),
-                                              viewer_estimate(node->up_speed, node->connections));
+    auto id = call.cluster.redirect(node->id, bare_name(stream), call.client.to_string());
     url = with_query(std::move(url), "fwcid=" + id);
   }
   call.answer.status = 307;

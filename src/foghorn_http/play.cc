@@ -34,9 +34,7 @@ void redirect_to(Call& call, const PlaybackPath& asked, const Found& found,
   auto url = with_manifest(output_url(output.url, node.base_url, asked.key), asked.manifest);
   if (!call.request.query.empty())
     url = with_query(std::move(url), query_without(call.request.query, "fwcid"));
-  auto id =
-      call.cluster.viewers().redirect(Clock::now(), node.id, found.content, call.client.to_string(),
-                                      viewer_estimate(node.up_speed, node.connections));
+  auto id = call.cluster.redirect(node.id, found.content, call.client.to_string());
   call.answer.status = 307;
   call.answer.add("Location", with_query(std::move(url), "fwcid=" + id));
 }
@@ -148,9 +146,7 @@ void describe(Call& call, const PlaybackPath& asked, const Found& found,
   if (all.size() > 5) all.resize(5);
   if (found.way != Way::redirect && found.local.count > 0) {
     const auto& node = *balance::node_at(table, found.local.best[0].node);
-    auto id = call.cluster.viewers().redirect(Clock::now(), node.id, found.content,
-                                              call.client.to_string(),
-                                              viewer_estimate(node.up_speed, node.connections));
+    auto id = call.cluster.redirect(node.id, found.content, call.client.to_string());
     auto& first = all.front().as_object();
     std::string url(first["url"].as_string());
     if (!url.empty()) first["url"] = with_query(std::move(url), "fwcid=" + id);
