@@ -27,8 +27,8 @@ SwarmTerms swarm_terms() {
 }
 Clock::duration pause_time() { return is_long() ? 10s : 2s; }
 Clock::duration cut_time() { return is_long() ? 30s : 4s; }
-// The promise, on a machine that does little else.
-constexpr auto agreement_limit = 2s;
+// The promise is two seconds. The short version also runs on machines that do much else.
+Clock::duration agreement_limit() { return is_long() ? 2s : 10s; }
 
 using Environment = std::vector<std::string>;
 
@@ -108,7 +108,7 @@ Async<> agree(std::string& one, std::string& other) {
 awaitable<void> all_agree(Scene& scene, std::string after) {
   auto began = Clock::now();
   auto one = scene.instances[0]->url(), other = scene.instances[1]->url();
-  co_await eventually(agreement_limit, "both know the same after " + after, agree, one, other);
+  co_await eventually(agreement_limit(), "both know the same after " + after, agree, one, other);
   auto took = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - began);
   const auto& seen = scene.swarm.counters();
   MESSAGE("after ", after, ": equal after ", took.count(), " ms; viewers answered ", seen.answered,
