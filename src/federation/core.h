@@ -47,14 +47,6 @@ struct Memo {
   std::vector<RemoteChoice> remote;
 };
 
-// A question to all peers.
-struct Asking {
-  explicit Asking(const asio::any_io_executor& executor) : answered(executor) {}
-  Memo memo = {};
-  std::size_t missing = 0;
-  Event answered;
-};
-
 class Federation::Core final : public Answerer {
  public:
   Core(asio::any_io_executor executor, redis::Client& client, LeaseSession& session,
@@ -122,7 +114,7 @@ class Federation::Core final : public Answerer {
   std::string play_url(const std::string& cluster, const std::string& base_url) const;
   bool can_pull(Clock::time_point now, const std::string& stream, const RemoteChoice& from) const;
   awaitable<void> ask_around(PlaceQuery query, std::string key, Clock::time_point deadline);
-  awaitable<void> ask_peer(std::string cluster, PlaceQuery query, Asking& asking,
+  awaitable<void> ask_peer(std::string cluster, PlaceQuery query, Memo& memo,
                            Clock::time_point deadline);
   awaitable<void> arrange(PlaceQuery query, RemoteChoice from, Clock::time_point deadline);
   Async<> try_arrange(PlaceQuery query, RemoteChoice from, Clock::time_point deadline);
@@ -140,6 +132,7 @@ class Federation::Core final : public Answerer {
   Caller caller_;
   Advertiser advertiser_;
   std::map<std::string, Peer> peers_;
+  std::set<std::string> listed_;  // by the registry
   std::map<std::string, std::string> written_addresses_;
   std::shared_ptr<const Offer> offer_;
   FencingToken token_;  // of our last term

@@ -91,7 +91,7 @@ struct PeerView {
 // Belongs to the executor's thread. The client, the session and the cluster outlive it.
 class Federation {
  public:
-  // Errc::invalid: a peer that cannot be.
+  // Errc::invalid: a peer or an address that cannot be, or certificates that cannot be read.
   static Result<std::unique_ptr<Federation>> create(asio::any_io_executor executor,
                                                     redis::Client& client, LeaseSession& session,
                                                     foghorn::Cluster& cluster,
@@ -104,7 +104,7 @@ class Federation {
   grpc::Service& service();
   // Begins to follow, and to campaign.
   void start();
-  // Says goodbye to peers, and gives leadership to the next in line.
+  // Withdraws what was told, and gives leadership to the next in line.
   awaitable<void> close();
 
   // --- decisions -------------------------------------------------------------------------------

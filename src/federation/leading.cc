@@ -150,8 +150,10 @@ awaitable<void> Federation::Core::ask_registry() {
     auto listed = co_await caller_.register_here(
         terms.registry, self(), cluster.terms().instance_id, terms.address, Clock::now() + 10s);
     if (listed) {
+      listed_.clear();
       for (auto& each : *listed) {
         if (each.cluster == self()) continue;
+        listed_.insert(each.cluster);
         auto& peer = peers_[each.cluster];
         if (!peer.is_configured) peer.terms = std::move(each);
       }

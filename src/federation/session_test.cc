@@ -5,6 +5,7 @@
 
 #include "federation.pb.h"
 #include "federation/codec.h"
+#include "federation/view.h"
 
 using namespace warren;
 using namespace warren::federation;
@@ -297,4 +298,69 @@ TEST_CASE("frames that cannot be are refused, with the reason") {
   auto read = from_wire(place);
   REQUIRE(!read);
   CHECK(read.error().what.starts_with("geo"));
+}
+
+TEST_CASE("a view has what records say, until they expire") {
+  View view;
+  auto now = Clock::time_point(1h);
+  Writing by{"1-2", WallClock::time_point(1000s)};
+  auto put = [&](const Record& record) {
+    auto done = view.put(now, record, now + ttl_of(record.kind));
+    REQUIRE(done);
+  };
+  put(record_of(by, "b", ad("one")));
+  put(record_of(by, "c", ad("one")));
+  put(record_of(by, "b", EdgeTelemetry{"edge-1", "https://x", "", 1, 2, 3, 4, 5, 6}));
+  put(record_of(by, "b", Replication{"two", "acme", "edge-1", "b", "", "", true}));
+  put(record_of(by, "b", StreamLive{"one", "acme", "b", true}));
+  ActiveReplication pull{"one", "edge-1", "b", "a", "edge-9", "dtsc://x", "", ""};
+  put(record_of(by, "a", pull));
+  CHECK(view.ads(now, "one").size() == 2);
+  CHECK(view.ads(now, "one")[0].ad->edges[0].geo_lat == 52.1);
+  CHECK(*view.stream_of_playback(now, "play-one") == "one");
+  CHECK(view.telemetry(now, "b", "edge-1")->bw_limit == 2);
+  CHECK(view.is_replicated_at(now, "two", "b"));
+  CHECK(!view.is_replicated_at(now, "two", "c"));
+  CHECK(*view.live_at(now, "one") == "b");
+  CHECK(view.pulled(now, "one")->dest_node_id == "edge-9");
+  CHECK(view.size() == 6);
+  CHECK(view.ads(now + 15s, "one").empty());
+  view.refresh(now + 10s, "b");
+  CHECK(view.ads(now + 15s, "one").size() == 1);
+  view.expire(now + 30s);
+  CHECK(view.size() == 3);  // replications live five minutes, and who is live was refreshed
+  view.erase(Kind::active_replications, "one");
+  CHECK(!view.pulled(now, "one"));
+}
+
+TEST_CASE("a peer that tells too much is not heard beyond its bound") {
+  View view({.records_per_peer = 2, .own_records = 1});
+  Writing by{"", {}};
+  auto now = Clock::now();
+  for (auto name : {"one", "two"}) {
+    auto put = view.put(now, record_of(by, "b", ad(name)), now + 15s);
+    CHECK(put);
+  }
+  auto refused = view.put(now, record_of(by, "b", ad("three")), now + 15s);
+  REQUIRE(!refused);
+  CHECK(refused.error().code == Errc::overloaded);
+  auto again = view.put(now, record_of(by, "b", ad("one")), now + 15s);
+  CHECK(again);
+  auto other = view.put(now, record_of(by, "c", ad("three")), now + 15s);
+  CHECK(other);
+}
+
+TEST_CASE("keys are those of existing deployments, braces and all") {
+  Writing by{"1-2", WallClock::time_point(1000s)};
+  auto record = record_of(by, "b", ad("one"));
+  CHECK(key_of("a", record) == "{a}:stream_ad:b:one");
+  CHECK(record.value.find(R"("peer_cluster":"b")") != std::string::npos);
+  CHECK(record.value.find(R"("epoch":"1-2")") != std::string::npos);
+  CHECK(key_of("a", playback_record(ad("one"))) == "{a}:playback_index:play-one");
+  CHECK(playback_record(ad("one")).value == "one");
+  auto gone = ad("one");
+  gone.is_live = false;
+  CHECK(record_of(by, "b", gone).value.empty());
+  CHECK(leader_key("a") == "{a}:leader:peer_manager");
+  CHECK(federation_channel("a") == "foghorn:{a}:federation");
 }
