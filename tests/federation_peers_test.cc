@@ -60,6 +60,21 @@ class Registry final : public foghorn_bootstrap::BootstrapService::CallbackServi
   std::map<std::string, std::string> addresses_;
 };
 
+awaitable<void> steps(Members& a, Members& b, FederationTerms of_a, FederationTerms of_b) {
+  for (auto& member : a) co_await start(*member, of_a);
+  for (auto& member : b) co_await start(*member, of_b);
+  report(*b[0], "b-edge", {{"demo", live()}});
+  for (auto& member : a)
+    co_await eventually(30s, "it is known", [&] { return knows(*member, "demo"); });
+  auto* leader = leader_of(a);
+  REQUIRE(leader);
+  co_await stop(*leader);
+  auto* next = a[0]->federation ? a[0].get() : a[1].get();
+  co_await eventually(20s, "the other leads", [&] { return next->federation->is_leader(); });
+  report(*b[1], "b-edge-2", {{"new", live()}});
+  co_await eventually(30s, "it is known", [&] { return knows(*next, "new"); });
+}
+
 }  // namespace
 
 TEST_CASE("who is not a peer, or says that it is another, is sent away with the reason") {
@@ -228,20 +243,15 @@ TEST_CASE(
     auto terms_a = federation_terms(), terms_b = federation_terms();
     terms_a.peers = {PeerTerms{"b", {b[0]->address(), b[1]->address()}}};
     terms_b.peers = {PeerTerms{"a", {a[0]->address(), a[1]->address()}}};
-    for (auto& member : a) co_await start(*member, terms_a);
-    for (auto& member : b) co_await start(*member, terms_b);
-    report(*b[0], "b-edge", {{"demo", live()}});
-    for (auto& member : a)
-      co_await eventually(30s, "it is known", [&] { return knows(*member, "demo"); });
-    auto* leader = leader_of(a);
-    REQUIRE(leader);
-    co_await stop(*leader);
-    auto* next = a[0]->federation ? a[0].get() : a[1].get();
-    co_await eventually(20s, "the other leads", [&] { return next->federation->is_leader(); });
-    report(*b[1], "b-edge-2", {{"new", live()}});
-    co_await eventually(30s, "it is known", [&] { return knows(*next, "new"); });
+    std::exception_ptr thrown;
+    try {
+      co_await steps(a, b, terms_a, terms_b);
+    } catch (...) {
+      thrown = std::current_exception();
+    }
     for (auto* all : {&a, &b})
       for (auto& member : *all) co_await stop(*member);
+    if (thrown) std::rethrow_exception(thrown);
   };
   SUBCASE("one on Sentinel, one on a cluster") {
     SentinelTrio trio;

@@ -15,6 +15,7 @@ inline ClusterTerms cluster_terms(std::string instance, std::string cluster = "a
   ClusterTerms terms;
   terms.cluster_id = std::move(cluster);
   terms.instance_id = std::move(instance);
+  terms.sweep_interval = 250ms;
   return terms;
 }
 
@@ -84,14 +85,38 @@ inline NodeReport report_of(int streams, double cpu_tenths = 100) {
   return report;
 }
 
+// The first thing on which they do not agree.
+inline std::string difference(const Cluster& a, const Cluster& b) {
+  auto texts = [](const Cluster& c) {
+    std::map<std::string, std::string> all;
+    for (const auto& node : c.nodes()) {
+      all["node " + node.state.node_id] = to_json(node.state);
+      all["mode " + node.state.node_id] = name(node.mode);
+    }
+    for (const auto& stream : c.streams()) {
+      all["stream " + stream.state.internal_name] = to_json(stream.state);
+      for (const auto& each : stream.instances)
+        all["instance " + each.internal_name + " " + each.node_id] = to_json(each);
+    }
+    for (const auto& artifact : c.artifacts())
+      all["artifact " + artifact.content_id] = to_json(artifact);
+    return all;
+  };
+  auto here = texts(a), there = texts(b);
+  for (const auto& [name, text] : here)
+    if (there[name] != text) return fmt::format("{}: {} is not {}", name, text, there[name]);
+  for (const auto& [name, text] : there)
+    if (here[name] != text) return fmt::format("{}: nothing is not {}", name, text);
+  return "";
+}
+
 inline awaitable<void> eventually_equal(Cluster& a, Cluster& b, Clock::duration limit = 20s) {
   auto fact = [](Cluster& x, Cluster& y) -> Result<> {
     if (x.waiting_changes() + y.waiting_changes() > 0)
       return fail(Errc::timeout, "{} and {} changes wait", x.waiting_changes(),
                   y.waiting_changes());
     if (x.digest() == y.digest()) return ok;
-    return fail(Errc::timeout, "{} nodes and {} streams are not {} and {}", x.nodes().size(),
-                x.streams().size(), y.nodes().size(), y.streams().size());
+    return fail(Errc::timeout, "{}", difference(x, y));
   };
   co_await eventually(limit, "both know the same", fact, a, b);
 }

@@ -67,7 +67,8 @@ inline awaitable<void> start(Member& member, FederationTerms terms) {
   auto client = redis::Client::create(executor, std::move(settings));
   REQUIRE(client);
   member.client = std::move(*client);
-  member.session = std::make_unique<LeaseSession>(*member.client);
+  member.session =
+      std::make_unique<LeaseSession>(*member.client, 15s, foghorn::lease_room(member.cluster_id));
   foghorn::ClusterTerms cluster_terms;
   cluster_terms.cluster_id = member.cluster_id;
   cluster_terms.instance_id = member.id;

@@ -91,7 +91,7 @@ class Federation::Core final : public Answerer {
   awaitable<void> ask_registry();
   awaitable<void> dial_peers(TaskGroup& dialling);
   awaitable<void> dial_peer(std::string cluster);
-  void write_addresses();
+  void write_addresses(const redis::Reply& known);
   void check_pulls(Clock::time_point now);
   void end_term();
 

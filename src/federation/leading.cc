@@ -78,18 +78,22 @@ awaitable<void> Federation::Core::tell_offers() {
 awaitable<void> Federation::Core::look_after(Lease& lease) {
   for (;;) {
     if (lease.is_held()) token_ = lease.token();
-    write_addresses();
+    redis::Command read("HGETALL", key_of(self(), Record{Kind::peer_addresses, "", ""}));
+    auto known = co_await client.ask(std::move(read), redis::CallOptions().idempotent());
+    write_addresses(known ? *known : redis::Reply());
     co_await sleep_for(terms.address_interval);
   }
 }
 
 // Peers that others have put there are ours from now on; then all is written anew.
-void Federation::Core::write_addresses() {
-  for (const auto& [cluster_id, address] : view.addresses(Clock::now())) {
+void Federation::Core::write_addresses(const redis::Reply& known) {
+  for (std::size_t i = 0; i + 1 < known.items.size(); i += 2) {
+    const auto& cluster_id = known.items[i].text;
     if (cluster_id == self() || written_addresses_.contains(cluster_id)) continue;
+    if (!foghorn::check_id("peer", cluster_id)) continue;
     auto& peer = peers_[cluster_id];
     peer.terms.cluster = cluster_id;
-    if (peer.terms.addresses.empty()) peer.terms.addresses.push_back(address);
+    if (peer.terms.addresses.empty()) peer.terms.addresses.push_back(known.items[i + 1].text);
   }
   written_addresses_.clear();
   if (!terms.address.empty()) written_addresses_[self()] = terms.address;

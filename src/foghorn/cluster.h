@@ -91,6 +91,8 @@ class Cluster {
   Result<> report(const std::string& node, const NodeReport& report);
   Result<> heartbeat(const std::string& node, bool is_healthy = true);
   Result<> disconnect(const std::string& node);
+  // Its connection to this instance ended: as disconnect, unless it has turned to another one.
+  Result<> connection_lost(const std::string& node);
   Result<> set_mode(const std::string& node, balance::NodeMode mode, std::string set_by);
   Result<> forget_node(const std::string& node);  // Errc::not_found
 

@@ -37,7 +37,11 @@ class Cluster::Core {
 
   // --- what nodes say (nodes.cc, streams.cc, artifacts.cc)
   // ----------------------------------------
+  // Errc::unavailable before all is loaded: what is not known yet would be overwritten.
+  Result<> loaded() const;
   NodeRecord heard(const std::string& node);  // of one that has just shown life, maybe new
+  // What a node says of what it carries is said to us from here on, and is a sign of life.
+  void touch(const std::string& node);
   void put_own(NodeRecord record);
   void set_stream(StreamState state);  // written if it says anything new
   void set_instance(StreamInstanceState instance);
@@ -67,7 +71,7 @@ class Cluster::Core {
   void take_gone(const EntityKey& key);
   void on_settled(const EntityKey& key, const std::optional<std::string>& sent);
   std::optional<std::string> value_of(const EntityKey& key) const;
-  Result<EntityKey> key_of(Kind kind, std::string_view value) const;
+  std::optional<EntityKey> known_key(Kind kind, std::string_view id) const;
   void skip(Kind kind, std::string_view id, const Error& why);
   // All that this instance was told is written once more.
   void write_again();
@@ -81,6 +85,8 @@ class Cluster::Core {
   void add_up_penalties(Clock::time_point now);
 
   void look_for_silence(Clock::time_point now);  // liveness.cc
+  bool is_carried(const StreamRecord& stream) const;
+  std::vector<std::string> idle_modes() const;
   void sweep(Clock::time_point now);
 
   ClusterTerms terms;

@@ -83,6 +83,7 @@ struct NodeState {
   std::string gpu_cc;
   int port = 0, dtsc_port = 0;
   std::vector<std::string> tags, config_streams;
+  std::uint64_t owner_epoch = 0;  // grows when it turns to another instance of Foghorn
   std::string host;  // its address as it registered, for the rule that nobody pulls from himself
   boost::json::object others;
 };
@@ -91,6 +92,7 @@ struct ArtifactCopy {
   std::string node_id, path;
   std::uint64_t size = 0;
   WallTime cached_at = {};
+  bool operator==(const ArtifactCopy&) const = default;
 };
 struct ArtifactState {
   std::string content_id, type;  // clip, dvr, vod

@@ -9,8 +9,6 @@ namespace warren::foghorn {
 
 namespace {
 
-constexpr std::size_t longest_value = 1u << 20;
-
 template <class Io, class Track>
 void members(Io& io, Track& track)
   requires std::same_as<std::remove_const_t<Track>, StreamTrack>
@@ -117,6 +115,7 @@ void members(Io& io, Node& node)
   io.unless_empty("tags", node.tags);
   io.unless_empty("config_streams", node.config_streams);
   io.unless_empty("host", node.host);
+  io.unless_empty("owner_epoch", node.owner_epoch);
   // Of the instance that wrote it, which are no business of ours; and content, which has keys of
   // its own.
   io.skip("add_bandwidth");
@@ -147,7 +146,8 @@ Result<Entity> read_entity(const json::object& object) {
 
 template <class Entity>
 Result<Entity> parse_entity(std::string_view text) {
-  auto object = parse_object(text, longest_value);
+  Scratch scratch;
+  auto object = parse_object(text, longest_value, scratch.memory());
   if (!object) return std::unexpected(object.error());
   return read_entity<Entity>(*object);
 }
@@ -190,7 +190,8 @@ const ArtifactCopy* preferred(const ArtifactState& artifact) {
 }  // namespace
 
 Result<StreamState> parse_stream(std::string_view text) {
-  auto object = parse_object(text, longest_value);
+  Scratch scratch;
+  auto object = parse_object(text, longest_value, scratch.memory());
   if (!object) return std::unexpected(object.error());
   StreamState stream;
   Reader reader(*object);
@@ -213,19 +214,20 @@ std::string to_json(const StreamState& stream) {
 }
 
 Result<StreamInstanceState> parse_instance(std::string_view text) {
-  auto object = parse_object(text, longest_value);
+  Scratch scratch;
+  auto object = parse_object(text, longest_value, scratch.memory());
   if (!object) return std::unexpected(object.error());
   std::string stream, node;
-  json::object state;
   Reader reader(*object);
   reader.always("internal_name", stream);
   reader.need("internal_name", stream);
   reader.always("node_id", node);
   reader.need("node_id", node);
-  reader.always("state", state);
+  const auto* state = reader.find("state");
+  if (!state || !state->is_object()) reader.wrong("state", "an object");
   auto result = reader.result();
   if (!result) return std::unexpected(result.error());
-  auto instance = read_entity<StreamInstanceState>(state);
+  auto instance = read_entity<StreamInstanceState>(state->get_object());
   if (!instance) return fail(Errc::invalid, "state.{}", instance.error().what);
   instance->internal_name = std::move(stream);
   instance->node_id = std::move(node);
@@ -244,7 +246,8 @@ std::string to_json(const StreamInstanceState& instance) {
 }
 
 Result<NodeState> parse_node(std::string_view text) {
-  auto object = parse_object(text, longest_value);
+  Scratch scratch;
+  auto object = parse_object(text, longest_value, scratch.memory());
   if (!object) return std::unexpected(object.error());
   NodeState node;
   std::string outputs_raw;
@@ -278,7 +281,8 @@ std::string to_json(const NodeState& node) {
 }
 
 Result<ArtifactState> parse_artifact(std::string_view text) {
-  auto object = parse_object(text, longest_value);
+  Scratch scratch;
+  auto object = parse_object(text, longest_value, scratch.memory());
   if (!object) return std::unexpected(object.error());
   ArtifactState artifact;
   ArtifactCopy only;
@@ -316,7 +320,8 @@ std::string to_json(const ArtifactState& artifact) {
 }
 
 Result<NodeModeState> parse_mode(std::string_view text) {
-  auto object = parse_object(text, longest_value);
+  Scratch scratch;
+  auto object = parse_object(text, longest_value, scratch.memory());
   if (!object) return std::unexpected(object.error());
   NodeModeState mode;
   std::string word;
@@ -344,7 +349,8 @@ std::string to_json(const NodeModeState& mode) {
 }
 
 Result<PenaltyState> parse_penalties(std::string_view text) {
-  auto object = parse_object(text, longest_value);
+  Scratch scratch;
+  auto object = parse_object(text, longest_value, scratch.memory());
   if (!object) return std::unexpected(object.error());
   PenaltyState penalties;
   json::object nodes;

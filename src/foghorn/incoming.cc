@@ -33,33 +33,17 @@ void Cluster::Core::catch_up() {
 
 void Cluster::Core::take(Kind kind, const Entity* before, const Entity* after) {
   if (after) return take_value(kind, *after);
-  auto key = key_of(kind, before->value());
-  if (key && key->id() == before->id()) take_gone(*key);
+  if (auto key = known_key(kind, before->id())) take_gone(*key);
 }
 
-Result<EntityKey> Cluster::Core::key_of(Kind kind, std::string_view value) const {
-  auto key = [kind](const auto& parsed, auto first, std::string second) -> Result<EntityKey> {
-    if (!parsed) return std::unexpected(parsed.error());
-    return EntityKey{kind, (*parsed).*first, std::move(second)};
-  };
-  switch (kind) {
-    case Kind::node:
-      return key(parse_node(value), &NodeState::node_id, "");
-    case Kind::stream:
-      return key(parse_stream(value), &StreamState::internal_name, "");
-    case Kind::instance: {
-      auto parsed = parse_instance(value);
-      auto node = parsed ? parsed->node_id : "";
-      return key(parsed, &StreamInstanceState::internal_name, std::move(node));
-    }
-    case Kind::artifact:
-      return key(parse_artifact(value), &ArtifactState::content_id, "");
-    case Kind::mode:
-      return key(parse_mode(value), &NodeModeState::node_id, "");
-    case Kind::penalty:
-      return key(parse_penalties(value), &PenaltyState::instance_id, "");
+// What was deleted may have been unreadable: so it is found by what we took, not by what it said.
+std::optional<EntityKey> Cluster::Core::known_key(Kind kind, std::string_view id) const {
+  if (kind != Kind::instance) return EntityKey{kind, std::string(id)};
+  for (auto colon = id.find(':'); colon != id.npos; colon = id.find(':', colon + 1)) {
+    EntityKey key{kind, std::string(id.substr(0, colon)), std::string(id.substr(colon + 1))};
+    if (model.instance(key.first, key.second) || !journal.is_settled(key)) return key;
   }
-  return fail(Errc::invalid, "no such kind");
+  return {};
 }
 
 void Cluster::Core::skip(Kind kind, std::string_view id, const Error& why) {
@@ -104,7 +88,11 @@ void Cluster::Core::take_value(Kind kind, const Entity& entity) {
       return take_if(
           parse_mode(entity.value()), [](auto& v) { return EntityKey{Kind::mode, v.node_id}; },
           [this](NodeModeState v) {
-            if (!journal.is_settled({Kind::mode, v.node_id})) return;
+            EntityKey key{Kind::mode, v.node_id};
+            if (!journal.is_settled(key)) return;
+            auto known = model.modes().find(v.node_id);
+            bool is_older = known != model.modes().end() && v.set_at < known->second.set_at;
+            if (is_older) return mark(std::move(key));  // the later word was overtaken, or lost
             model.put_mode(std::move(v));
           });
     case Kind::penalty:
@@ -120,26 +108,36 @@ void Cluster::Core::take_node(NodeState incoming) {
   const auto* local = model.node(incoming.node_id);
   if (local && !journal.is_settled(key)) {
     auto record = *local;
-    if (fill_identity(record.state, incoming)) model.put_node(std::move(record));
-    return;
+    if (!fill_identity(record.state, incoming)) return;
+    mark(key);  // what is on its way does not have it
+    return model.put_node(std::move(record));
   }
   if (!local && !journal.is_settled(key)) return;  // it was forgotten here
   NodeRecord record;
   if (local) record = *local;
+  // Written by whom it reported to before, and late. (One who does not count epochs says 0.)
+  bool is_late = incoming.owner_epoch > 0 && incoming.owner_epoch < record.state.owner_epoch;
+  if (is_late && !is_rewritten_) {
+    fill_identity(record.state, incoming);
+    mark(key);
+    return model.put_node(std::move(record));
+  }
   bool lives = !local || incoming.last_heartbeat != record.state.last_heartbeat;
+  // Who restores what identifies it keeps its times; so this is of whom it reports to now.
+  bool is_told_there = lives || incoming.last_update != record.state.last_update;
   bool was_stale = local && record.is_stale();
   bool is_filled = local && fill_identity(incoming, record.state);
   record.state = std::move(incoming);
+  if (is_told_there) record.is_own = false;
   auto now = Clock::now();
   if (lives) {
     record.heard_at = local ? now : now - time_since(record.state.last_heartbeat);
-    record.is_own = false;
     record.is_silent = now - record.heard_at > terms.stale_after;
   }
-  if (record.is_stale() && !was_stale) {
-    record.stale_since = local ? now : now - time_since(record.state.last_update);
-  }
+  if (record.is_stale() && !was_stale) record.stale_since = now;
+  auto id = record.state.node_id;
   model.put_node(std::move(record));
+  if (is_told_there) viewers.settle(now, id);
   if (is_filled) mark(key);
 }
 
@@ -151,8 +149,9 @@ void Cluster::Core::take_stream(StreamState incoming) {
   if (!journal.is_settled(key)) {
     if (!is_known) return;
     auto state = known->state;
-    if (fill_identity(state, incoming)) model.put_stream(std::move(state), now);
-    return;
+    if (!fill_identity(state, incoming)) return;
+    mark(key);
+    return model.put_stream(std::move(state), now);
   }
   bool is_filled = is_known && fill_identity(incoming, known->state);
   model.put_stream(std::move(incoming), now);
@@ -165,8 +164,17 @@ void Cluster::Core::take_instance(StreamInstanceState incoming) {
   if (!journal.is_settled(key)) {
     if (!known) return;
     auto instance = *known;
-    if (fill_identity(instance, incoming)) model.put_instance(std::move(instance));
-    return;
+    if (!fill_identity(instance, incoming)) return;
+    mark(key);
+    return model.put_instance(std::move(instance));
+  }
+  // Nobody but us hears what this node carries; so this was written before it turned to us.
+  const auto* carrier = model.node(key.second);
+  if (known && carrier && carrier->is_own && !is_rewritten_) {
+    auto ours = *known;
+    fill_identity(ours, incoming);
+    if (!says_the_same(ours, incoming)) mark(key);
+    return model.put_instance(std::move(ours));
   }
   bool is_filled = known && fill_identity(incoming, *known);
   model.put_instance(std::move(incoming));
@@ -183,7 +191,7 @@ void Cluster::Core::take_artifact(ArtifactState incoming) {
     return record && record->is_own;
   };
   auto merged = merge_copies(ours, incoming, is_own);
-  if (!has_same_copies(merged, incoming)) mark(key);
+  if (merged.copies != incoming.copies || merged.type != incoming.type) mark(key);
   if (merged.copies.empty())
     model.erase_artifact(key.first);
   else
@@ -251,7 +259,8 @@ std::optional<std::string> Cluster::Core::value_of(const EntityKey& key) const {
         return to_json(found->second);
       return {};
     case Kind::penalty:
-      if (shared_penalties_.nodes.empty() || is_closed_) return {};
+      if (key.first != terms.instance_id || shared_penalties_.nodes.empty() || is_closed_)
+        return {};
       return to_json(shared_penalties_);
   }
   return {};
@@ -269,7 +278,7 @@ void Cluster::Core::mark_carried(const std::string& node) {
 
 void Cluster::Core::write_again() {
   for (const auto& [id, record] : model.nodes())
-    if (record.is_own) mark_carried(id);
+    if (record.is_own && !record.is_stale()) mark_carried(id);
   is_rewritten_ = true;
   if (!shared_penalties_.nodes.empty()) mark({Kind::penalty, terms.instance_id});
 }

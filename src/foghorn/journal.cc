@@ -14,12 +14,18 @@ bool Journal::is_own(const EntityKey& key, std::string_view value) const {
   return found != sent_.end() && found->second == value;
 }
 
+// What operators say goes before what nodes say, however much that is.
+std::set<EntityKey>::iterator Journal::first() const {
+  auto mode = dirty_.lower_bound({Kind::mode, ""});
+  return mode != dirty_.end() ? mode : dirty_.begin();
+}
+
 // As much as one batch holds: of what is left another one is made.
 Batch Journal::take() {
   Batch batch;
   std::size_t bytes = 0;
   while (!dirty_.empty() && batch.size() < mirror::Outbox::batch_changes) {
-    auto key = dirty_.begin();
+    auto key = first();
     auto value = owner_.value(*key);
     auto id = key->id();
     bytes += id.size() + (value ? value->size() : 0) + 128;

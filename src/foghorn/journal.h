@@ -59,6 +59,7 @@ class Journal {
   awaitable<void> flushed(Clock::time_point deadline);
 
  private:
+  std::set<EntityKey>::iterator first() const;
   Batch take();
   void settle(bool is_lost);
 

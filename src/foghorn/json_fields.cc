@@ -64,13 +64,14 @@ std::optional<std::chrono::minutes> parse_offset(std::string_view text) {
 
 }  // namespace
 
-Result<json::object> parse_object(std::string_view text, std::size_t bytes) {
+Result<json::object> parse_object(std::string_view text, std::size_t bytes,
+                                  json::storage_ptr memory, std::size_t deepest) {
   if (text.size() > bytes)
     return fail(Errc::invalid, "{} bytes of JSON are more than {}", text.size(), bytes);
   json::parse_options options;
-  options.max_depth = 64;
+  options.max_depth = deepest;
   boost::system::error_code error;
-  auto value = json::parse(text, error, {}, options);
+  auto value = json::parse(text, error, std::move(memory), options);
   if (error) return fail(Errc::invalid, "no JSON: {}", error.message());
   if (!value.is_object()) return fail(Errc::invalid, "the JSON is no object");
   return std::move(value.get_object());

@@ -9,6 +9,8 @@
 //   }
 //
 // As Go's decoder does, null is nothing said; a wrong type is an error.
+#include <array>
+#include <boost/json/monotonic_resource.hpp>
 #include <boost/json/value.hpp>
 #include <vector>
 
@@ -19,7 +21,19 @@ namespace warren::foghorn {
 namespace json = boost::json;
 
 // At most `bytes` long and 64 levels deep. Errc::invalid says what is wrong and where.
-Result<json::object> parse_object(std::string_view text, std::size_t bytes);
+Result<json::object> parse_object(std::string_view text, std::size_t bytes,
+                                  json::storage_ptr memory = {}, std::size_t deepest = 64);
+constexpr std::size_t longest_value = 1u << 20;  // of an entity
+constexpr std::size_t deepest_part = 60;         // of what becomes a part of one
+// Memory for an object that is read and let go: most of them need none of the heap.
+class Scratch {
+ public:
+  json::storage_ptr memory() { return &resource_; }
+
+ private:
+  std::array<unsigned char, 8192> buffer_;  // NOLINT: not to be cleared each time
+  json::monotonic_resource resource_{buffer_.data(), buffer_.size()};
+};
 
 // A number that survives being written and read: whole, or with 15 digits. The parser may err in
 // the last bit, and instances that compare what they know must not. What is infinite is null.
@@ -33,7 +47,9 @@ std::optional<WallTime> parse_rfc3339(std::string_view text);
 class Reader {
  public:
   explicit Reader(const json::object& from, std::string_view where = {})
-      : from_(from), where_(where) {}
+      : from_(from), where_(where) {
+    asked_.reserve(64);
+  }
 
   template <class T>
   void always(std::string_view name, T& member) {

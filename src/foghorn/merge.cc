@@ -52,10 +52,4 @@ ArtifactState merge_copies(const ArtifactState& ours, ArtifactState incoming,
   return incoming;
 }
 
-bool has_same_copies(const ArtifactState& a, const ArtifactState& b) {
-  return std::ranges::equal(a.copies, b.copies, [](const auto& x, const auto& y) {
-    return x.node_id == y.node_id && x.path == y.path && x.size == y.size;
-  });
-}
-
 }  // namespace warren::foghorn

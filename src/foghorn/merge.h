@@ -15,6 +15,5 @@ bool fill_identity(NodeState& into, const NodeState& from);
 // Who has a copy: of a node of ours we know it, of all others the log does. `ours` may be empty.
 ArtifactState merge_copies(const ArtifactState& ours, ArtifactState incoming,
                            const std::function<bool(const std::string& node)>& is_own);
-bool has_same_copies(const ArtifactState& a, const ArtifactState& b);
 
 }  // namespace warren::foghorn

@@ -36,7 +36,7 @@ TEST_CASE("who has a copy is known by the instance that the node reports to") {
   CHECK(merged.copies[0].path == "/a");
   CHECK(merged.copies[1].path == "/b");
   CHECK(merged.type == "clip");
-  CHECK(!has_same_copies(merged, incoming));  // so it is written back
+  CHECK(merged.copies != incoming.copies);  // so it is written back
 
   incoming.copies = {{"own", "/late", 1}};
   ours.copies.clear();

@@ -61,17 +61,13 @@ std::uint64_t not_negative(std::int64_t number) {
   return number < 0 ? 0 : static_cast<std::uint64_t>(number);
 }
 
-template <class T>
-bool clamp_add(std::int64_t& sum, T value) {
-  return !__builtin_add_overflow(sum, value, &sum);
+void clamp_add(std::int64_t& sum, std::int64_t value) {
+  if (__builtin_add_overflow(sum, value, &sum)) sum = std::numeric_limits<std::int64_t>::max();
 }
 
 }  // namespace
 
-Model::Model(std::string cluster_id, balance::Weights weights)
-    : cluster_id_(std::move(cluster_id)) {
-  builder_.set_weights(weights);
-}
+Model::Model(balance::Weights weights) { builder_.set_weights(weights); }
 
 const NodeRecord* Model::node(std::string_view id) const { return find_in(nodes_, id); }
 const StreamRecord* Model::stream(std::string_view name) const { return find_in(streams_, name); }
@@ -190,7 +186,8 @@ void Model::put_instance(StreamInstanceState instance) {
   carried.connections += not_negative(instance.total_connections) - before;
   at->second = std::move(instance);
   refresh_holding(at->second.internal_name, at->second);
-  if (nodes_.contains(at->first)) changed(at->first);
+  bool is_same = !is_new && not_negative(at->second.total_connections) == before;
+  if (!is_same && nodes_.contains(at->first)) changed(at->first);
   ++revision_;
 }
 

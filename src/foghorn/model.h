@@ -42,7 +42,7 @@ class Model {
   template <class T>
   using ById = std::map<std::string, T, std::less<>>;
 
-  Model(std::string cluster_id, balance::Weights weights);
+  explicit Model(balance::Weights weights);
 
   const ById<NodeRecord>& nodes() const { return nodes_; }
   const ById<StreamRecord>& streams() const { return streams_; }
@@ -90,7 +90,6 @@ class Model {
   Carried& carried_to_change(std::string_view node);
   void drop_if_empty(std::string_view stream);
 
-  std::string cluster_id_;
   ById<NodeRecord> nodes_;
   ById<StreamRecord> streams_;
   ById<ArtifactState> artifacts_;

@@ -81,13 +81,23 @@ NodeRecord Cluster::Core::heard(const std::string& node) {
   return record;
 }
 
+Result<> Cluster::Core::loaded() const {
+  if (!client || is_started_) return ok;
+  return fail(Errc::unavailable, "this instance does not have the state of the cluster yet");
+}
+
+void Cluster::Core::touch(const std::string& node) {
+  if (model.node(node)) put_own(heard(node));
+}
+
 void Cluster::Core::put_own(NodeRecord record) {
-  record.is_own = true;
+  if (!std::exchange(record.is_own, true)) ++record.state.owner_epoch;
   mark({Kind::node, record.state.node_id});
   model.put_node(std::move(record));
 }
 
 Result<> Cluster::register_node(const Registration& registration) {
+  if (auto loaded = core_->loaded(); !loaded) return loaded;
   auto checked = check_registration(registration);
   if (!checked) return checked;
   auto record = core_->heard(registration.node_id);
@@ -115,6 +125,7 @@ Result<> Cluster::register_node(const Registration& registration) {
 }
 
 Result<> Cluster::report(const std::string& node, const NodeReport& report) {
+  if (auto loaded = core_->loaded(); !loaded) return loaded;
   auto checked = check_id("node_id", node);
   if (checked) checked = check_report(report);
   if (!checked) return checked;
@@ -132,6 +143,7 @@ Result<> Cluster::report(const std::string& node, const NodeReport& report) {
 }
 
 Result<> Cluster::heartbeat(const std::string& node, bool is_healthy) {
+  if (auto loaded = core_->loaded(); !loaded) return loaded;
   if (!core_->model.node(node)) return fail(Errc::not_found, "there is no node {}", node);
   auto record = core_->heard(node);
   record.state.is_healthy = is_healthy;
@@ -141,6 +153,7 @@ Result<> Cluster::heartbeat(const std::string& node, bool is_healthy) {
 }
 
 Result<> Cluster::disconnect(const std::string& node) {
+  if (auto loaded = core_->loaded(); !loaded) return loaded;
   const auto* known = core_->model.node(node);
   if (!known) return fail(Errc::not_found, "there is no node {}", node);
   auto record = *known;
@@ -154,20 +167,37 @@ Result<> Cluster::disconnect(const std::string& node) {
   return ok;
 }
 
+Result<> Cluster::connection_lost(const std::string& node) {
+  if (auto loaded = core_->loaded(); !loaded) return loaded;
+  const auto* known = core_->model.node(node);
+  if (known && !known->is_own) return ok;
+  return disconnect(node);
+}
+
 Result<> Cluster::set_mode(const std::string& node, balance::NodeMode mode, std::string set_by) {
+  if (auto loaded = core_->loaded(); !loaded) return loaded;
   auto checked = check_id("node_id", node);
   if (!checked) return checked;
+  if (set_by.size() > 256) return fail(Errc::invalid, "set_by: more than 256 characters");
   if (!core_->model.node(node)) return fail(Errc::not_found, "there is no node {}", node);
-  core_->model.put_mode({node, mode, std::move(set_by), WallClock::now()});
+  // Later than the one before, whatever the clocks say: it is the later word.
+  auto set_at = WallClock::now();
+  const auto& modes = core_->model.modes();
+  if (auto before = modes.find(node); before != modes.end())
+    set_at = std::max<WallTime>(set_at, before->second.set_at + 1ms);
+  core_->model.put_mode({node, mode, std::move(set_by), set_at});
   core_->mark({Kind::mode, node});
   core_->changed();
   return ok;
 }
 
 Result<> Cluster::forget_node(const std::string& node) {
-  if (!core_->model.node(node)) return fail(Errc::not_found, "there is no node {}", node);
+  if (auto loaded = core_->loaded(); !loaded) return loaded;
+  bool has_mode = core_->model.modes().contains(node);
+  if (!core_->model.node(node) && !has_mode)
+    return fail(Errc::not_found, "there is no node {}", node);
   core_->forget_node(node);
-  if (core_->model.modes().contains(node)) {
+  if (has_mode) {
     core_->model.erase_mode(node);
     core_->mark({Kind::mode, node});
   }

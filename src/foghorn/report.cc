@@ -25,7 +25,7 @@ void read_outputs(Reader& reader, NodeReport& report) {
   std::optional<std::string> text;
   reader.maybe("outputs_json", text);
   if (!text || text->empty()) return;
-  auto outputs = parse_object(*text, longest_outputs);
+  auto outputs = parse_object(*text, longest_outputs, {}, deepest_part);
   if (!outputs) return reader.fail_with({Errc::invalid, "outputs_json: " + outputs.error().what});
   tidy(*outputs);
   report.outputs = *std::move(outputs);
@@ -150,7 +150,8 @@ void read_artifacts(Reader& reader, NodeReport& report) {
 }  // namespace
 
 Result<NodeReport> parse_report(std::string_view text) {
-  auto object = parse_object(text, longest_report);
+  Scratch scratch;
+  auto object = parse_object(text, longest_report, scratch.memory(), deepest_part);
   if (!object) return std::unexpected(object.error());
   NodeReport report;
   Reader reader(*object);

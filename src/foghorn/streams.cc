@@ -139,7 +139,7 @@ void Cluster::Core::take_stats(const std::string& node, const std::string& strea
   set_identity(state.playback_id, report.playback_id);
   if (serves && !instance.replicated && !is_origin(stream, state.node_id)) state.node_id = node;
   if (serves || report.status == "live") set_live(state);
-  if (!is_offline) set_identity(state.buffer_state, report.buffer_state);
+  if (!is_offline && !instance.replicated) set_identity(state.buffer_state, report.buffer_state);
   set_instance(std::move(instance));
   set_stream(std::move(state));
   if (is_offline) settle_stream(stream);
@@ -184,6 +184,7 @@ void Cluster::Core::settle_stream(const std::string& stream) {
 Result<> Cluster::stream_buffer(const std::string& node, const std::string& stream,
                                 std::string buffer_state, std::string tenant,
                                 std::string playback_id, std::string_view details) {
+  if (auto loaded = core_->loaded(); !loaded) return loaded;
   auto name = std::string(bare_name(stream));
   auto checked = check_names(node, name);
   if (checked) checked = check_length("buffer_state", buffer_state, 128);
@@ -192,11 +193,14 @@ Result<> Cluster::stream_buffer(const std::string& node, const std::string& stre
   if (!checked) return checked;
   auto state = core_->stream_or_new(name);
   if (!details.empty()) {
-    auto parsed = parse_object(details, longest_details);
+    auto parsed = parse_object(details, longest_details, {}, deepest_part);
     if (!parsed) return fail(Errc::invalid, "details: {}", parsed.error().what);
     tidy(*parsed);
     set_details(state, *std::move(parsed));
+    checked = check_length("details", to_json(state), longest_value);
+    if (!checked) return checked;
   }
+  core_->touch(node);
   auto instance = core_->instance_or_new(name, node);
   instance.status = "live";
   state.stream_name = stream;
@@ -214,14 +218,18 @@ Result<> Cluster::stream_buffer(const std::string& node, const std::string& stre
 
 Result<> Cluster::stream_tracks(const std::string& node, const std::string& stream,
                                 std::string track_list) {
+  if (auto loaded = core_->loaded(); !loaded) return loaded;
   auto name = std::string(bare_name(stream));
   auto checked = check_names(node, name);
   if (checked) checked = check_length("track list", track_list, longest_details);
   if (!checked) return checked;
+  core_->touch(node);
   auto instance = core_->instance_or_new(name, node);
   auto state = core_->stream_or_new(name);
   instance.last_track_list = track_list;
   state.last_track_list = std::move(track_list);
+  checked = check_length("track list", to_json(state), longest_value);
+  if (!checked) return checked;
   core_->set_instance(std::move(instance));
   core_->set_stream(std::move(state));
   core_->changed();
@@ -230,10 +238,12 @@ Result<> Cluster::stream_tracks(const std::string& node, const std::string& stre
 
 Result<> Cluster::stream_stats(const std::string& node, const std::string& stream,
                                const StreamReport& report) {
+  if (auto loaded = core_->loaded(); !loaded) return loaded;
   auto name = std::string(bare_name(stream));
   auto checked = check_names(node, name);
   if (checked) checked = check_stream_report(name, report);
   if (!checked) return checked;
+  core_->touch(node);
   core_->take_stats(node, name, report);
   core_->changed();
   return ok;
@@ -241,6 +251,7 @@ Result<> Cluster::stream_stats(const std::string& node, const std::string& strea
 
 Result<> Cluster::stream_progress(const std::string& node, const std::string& stream,
                                   const boost::json::object& details) {
+  if (auto loaded = core_->loaded(); !loaded) return loaded;
   auto name = std::string(bare_name(stream));
   auto checked = check_names(node, name);
   if (!checked) return checked;
@@ -249,16 +260,19 @@ Result<> Cluster::stream_progress(const std::string& node, const std::string& st
   tidy(instance.raw_details);
   checked = check_length("details", to_json(instance), longest_details);
   if (!checked) return checked;
+  core_->touch(node);
   core_->set_instance(std::move(instance));
   core_->changed();
   return ok;
 }
 
 Result<> Cluster::stream_offline(const std::string& node, const std::string& stream) {
+  if (auto loaded = core_->loaded(); !loaded) return loaded;
   auto name = std::string(bare_name(stream));
   auto checked = check_names(node, name);
   if (!checked) return checked;
   if (!core_->model.stream(name)) return fail(Errc::not_found, "there is no stream {}", name);
+  core_->touch(node);
   if (const auto* known = core_->model.instance(name, node)) {
     auto instance = *known;
     set_idle(instance);
@@ -270,6 +284,7 @@ Result<> Cluster::stream_offline(const std::string& node, const std::string& str
 }
 
 Result<> Cluster::forget_stream(const std::string& stream) {
+  if (auto loaded = core_->loaded(); !loaded) return loaded;
   auto name = std::string(bare_name(stream));
   if (!core_->model.stream(name)) return fail(Errc::not_found, "there is no stream {}", name);
   core_->forget_stream(name);
@@ -297,9 +312,11 @@ void Cluster::Core::forget_stream(const std::string& stream) {
 
 Result<> Cluster::viewer_connected(const std::string& node, const std::string& stream,
                                    const ViewerContact& contact) {
+  if (auto loaded = core_->loaded(); !loaded) return loaded;
   auto name = std::string(bare_name(stream));
   auto checked = check_names(node, name);
   if (!checked) return checked;
+  core_->touch(node);
   core_->viewers.connected(Clock::now(), node, name, contact);
   if (core_->model.node(node)) core_->viewers.arrived(node, viewer_cost(node));
   if (const auto* known = core_->model.instance(name, node)) {
@@ -313,9 +330,11 @@ Result<> Cluster::viewer_connected(const std::string& node, const std::string& s
 
 Result<> Cluster::viewer_disconnected(const std::string& node, const std::string& stream,
                                       const ViewerContact& contact) {
+  if (auto loaded = core_->loaded(); !loaded) return loaded;
   auto name = std::string(bare_name(stream));
   auto checked = check_names(node, name);
   if (!checked) return checked;
+  core_->touch(node);
   core_->viewers.disconnected(Clock::now(), node, name, contact);
   const auto* known = core_->model.instance(name, node);
   if (known && known->viewers > 0) {

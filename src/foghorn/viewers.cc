@@ -10,8 +10,9 @@ namespace warren::foghorn {
 
 namespace {
 
-constexpr auto patience = 30s;  // for a viewer to come
-constexpr auto memory = 5min;   // of one who is gone
+constexpr auto patience = 30s;                   // for a viewer to come
+constexpr auto memory = 5min;                    // of one who is gone
+constexpr std::size_t most_viewers = 1'000'000;  // in all; beyond it the oldest are forgotten
 
 struct TextHash {
   using is_transparent = void;
@@ -136,6 +137,17 @@ struct Viewers::Book {
     move(viewer, node.pending, node.gone, ViewerState::abandoned, now);
   }
 
+  void expire(Node& node, Clock::time_point now) {
+    while (!node.pending.empty() && now - node.pending.front().since > patience)
+      abandon(node.pending.begin(), now);
+    while (!node.gone.empty() && now - node.gone.front().since > memory)
+      erase(node.gone, node.gone.begin());
+    // Exactly, so that a sum that was cut off at its limit does not stay wrong.
+    node.bandwidth = 0;
+    for (const auto& viewer : node.pending)
+      node.bandwidth = saturated(node.bandwidth, viewer.estimate);
+  }
+
   void erase(List& list, Place viewer) {
     if (viewer->state == ViewerState::pending) settle_pending(viewer);
     if (viewer->state == ViewerState::active) {
@@ -157,6 +169,10 @@ std::string Viewers::redirect(Clock::time_point now, std::string_view node_id,
                               std::string_view stream, std::string_view client_ip,
                               std::uint64_t estimate) {
   auto& node = book_->node(node_id);
+  if (book_->size >= most_viewers) {
+    auto& oldest = node.gone.empty() ? node.pending : node.gone;
+    if (!oldest.empty()) book_->erase(oldest, oldest.begin());
+  }
   auto id = fast_uuid();
   auto& viewer = node.pending.emplace_back();
   auto place = std::prev(node.pending.end());
@@ -228,17 +244,17 @@ void Viewers::arrived(std::string_view node_id, std::uint64_t estimate) {
 void Viewers::settle(Clock::time_point now, std::string_view node_id) {
   auto* node = book_->known(node_id);
   if (!node) return;
-  while (!node->pending.empty() && now - node->pending.front().since > patience)
-    book_->abandon(node->pending.begin(), now);
-  while (!node->gone.empty() && now - node->gone.front().since > memory)
-    book_->erase(node->gone, node->gone.begin());
-  // Exactly, so that a sum that was cut off at its limit does not stay wrong.
-  node->bandwidth = 0;
-  for (const auto& viewer : node->pending)
-    node->bandwidth = saturated(node->bandwidth, viewer.estimate);
+  book_->expire(*node, now);
   node->arrived = 0;
-  node->penalty = book_->penalty_of(node_id);
+  if (!node->penalty) node->penalty = book_->penalty_of(node_id);
   Book::show(*node);
+}
+
+void Viewers::expire(Clock::time_point now) {
+  for (const auto& [id, node] : book_->nodes) {
+    book_->expire(*node, now);
+    Book::show(*node);
+  }
 }
 
 void Viewers::forget(std::string_view node_id) {

@@ -51,6 +51,8 @@ class Viewers {
   // At a report of the node: abandons who did not come for 30 s, forgets who is gone for 5 min, and
   // sets the node's penalty to what is still pending.
   void settle(Clock::time_point now, std::string_view node);
+  // The first two for all nodes, since those that report to another instance are not heard here.
+  void expire(Clock::time_point now);
   void forget(std::string_view node);
 
   std::uint64_t active(std::string_view node) const;

@@ -28,7 +28,7 @@ void finish(Call& call, const Result<>& done, json::object says) {
 // A body may be left out where nothing needs to be said.
 Result<json::object> body_of(const Call& call) {
   if (call.request.body.empty()) return json::object{};
-  return parse_object(call.request.body, most_body);
+  return parse_object(call.request.body, most_body, {}, deepest_part);
 }
 
 json::object node_answer(const Call& call, const std::string& id) {

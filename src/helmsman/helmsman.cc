@@ -168,7 +168,7 @@ class Helmsman::Core final : public pb::HelmsmanControl::CallbackService {
     nodes_.erase(current);
     // When we leave, the node turns to another instance; that is not its end.
     if (is_closing_) return;
-    auto gone = cluster_.disconnect(node);
+    auto gone = cluster_.connection_lost(node);
     log::info("helmsman.node_disconnected", "node", node);
     if (!gone) log::warn("helmsman.disconnect_failed", "node", node, "why", gone.error().what);
   }
