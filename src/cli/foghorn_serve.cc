@@ -70,7 +70,7 @@ Result<ServeTerms> terms_from(const Config& config) {
                            .bw = number("bandwidth-weight"),
                            .geo = number("geo-weight"),
                            .bonus = number("stream-bonus")};
-  auto instance = config.text("foghorn.instance-id");
+  const auto& instance = config.text("foghorn.instance-id");
   if (instance.empty() && has_redis(config))
     return fail(Errc::invalid,
                 "FOGHORN_INSTANCE_ID is not set: instances that share a Redis need an id each");

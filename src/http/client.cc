@@ -30,9 +30,7 @@ int status_in(std::string_view head) {
 
 Result<HttpUrl> parse_http_url(std::string_view url) {
   constexpr std::string_view scheme = "http://";
-  auto wrong = [&] {
-    return fail(Errc::invalid, "{}: use http://HOST:PORT", url);
-  };
+  auto wrong = [&] { return fail(Errc::invalid, "{}: use http://HOST:PORT", url); };
   if (!url.starts_with(scheme)) return wrong();
   auto rest = url.substr(scheme.size());
   auto slash = std::min(rest.size(), rest.find('/'));
@@ -67,8 +65,8 @@ std::string_view HttpReply::header(std::string_view name) const {
   return {};
 }
 
-HttpClient::HttpClient(asio::any_io_executor executor, HttpUrl server)
-    : socket_(std::move(executor)), server_(std::move(server)) {}
+HttpClient::HttpClient(const asio::any_io_executor& executor, HttpUrl server)
+    : socket_(executor), server_(std::move(server)) {}
 
 void HttpClient::close() {
   error_code ignored;
