@@ -270,6 +270,23 @@ TEST_CASE("an operator's mode at one instance is not undone by reports to anothe
   });
 }
 
+TEST_CASE("who was sent by one instance and arrives at another is not expected any more") {
+  RedisServer server;
+  with_clusters({settings_for(server), settings_for(server)}, [](Members& all) -> awaitable<void> {
+    auto& a = *all[0]->cluster;
+    auto& b = *all[1]->cluster;
+    REQUIRE(a.report("n1", report_of(1)));
+    co_await eventually_equal(a, b);
+    auto id = b.redirect("n1", "s0", "1.1.1.1");
+    CHECK(b.viewers().pending("n1") == 1);
+    ViewerContact contact{id, "session", "1.1.1.1"};
+    REQUIRE(a.viewer_connected("n1", "s0", contact));  // the node reports to a
+    auto is_settled = [](Cluster& c) { return c.viewers().pending("n1") == 0; };
+    co_await eventually(10s, "b has heard of it", is_settled, b);
+    CHECK(b.viewers().pending_bandwidth("n1") == 0);
+  });
+}
+
 TEST_CASE("redirects of one instance burden the node at the others, until they are settled") {
   RedisServer server;
   with_clusters(

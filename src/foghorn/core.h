@@ -1,6 +1,7 @@
 #pragma once
 // What is behind a Cluster: the model, what is yet to be written, and how what comes in is merged.
 #include <atomic>
+#include <deque>
 #include <memory>
 #include <set>
 #include <string>
@@ -80,6 +81,7 @@ class Cluster::Core {
   // --- penalties (penalties.cc)
   // -------------------------------------------------------------------
   void share_penalties(Clock::time_point now);
+  void tell_arrival(const std::string& correlation_id);
   void take_penalties(PenaltyState incoming, Clock::time_point now);
   void forget_penalties(const std::string& instance);
   void add_up_penalties(Clock::time_point now);
@@ -117,6 +119,7 @@ class Cluster::Core {
   std::set<std::string> penalised_;  // nodes with a penalty of others
   PenaltyState shared_penalties_;    // as others have them from us
   Clock::time_point shared_at_ = {}, settled_at_ = {};
+  std::deque<std::pair<Clock::time_point, std::string>> arrivals_;  // to be told, the oldest first
 
   std::unique_ptr<LeaseSession> session_;
   std::optional<Lease> lease_;

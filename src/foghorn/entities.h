@@ -114,6 +114,9 @@ struct PenaltyState {
   std::string instance_id;
   WallTime at = {};  // changes while the instance lives
   std::map<std::string, std::uint64_t> nodes;
+  // Correlation ids of viewers who have just arrived and were sent by somebody else.
+  std::vector<std::string> arrivals = {};
+  bool is_empty() const { return nodes.empty() && arrivals.empty(); }
 };
 
 // Errc::invalid with the member and what is wrong with it. Bounded: 1 MiB, 64 levels.

@@ -351,6 +351,7 @@ Result<PenaltyState> parse_penalties(std::string_view text) {
   reader.need("instance_id", penalties.instance_id);
   reader.always("at", penalties.at);
   reader.always("nodes", nodes);
+  reader.unless_empty("arrivals", penalties.arrivals);
   Reader sums(nodes, "nodes.");
   for (const auto& member : nodes)
     sums.always(member.key(), penalties.nodes[std::string(member.key())]);
@@ -367,6 +368,7 @@ std::string to_json(const PenaltyState& penalties) {
   writer.always("instance_id", penalties.instance_id);
   writer.always("at", penalties.at);
   writer.raw("nodes", nodes.take());
+  writer.unless_empty("arrivals", penalties.arrivals);
   return writer.take();
 }
 

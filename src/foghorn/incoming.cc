@@ -259,8 +259,7 @@ std::optional<std::string> Cluster::Core::value_of(const EntityKey& key) const {
         return to_json(found->second);
       return {};
     case Kind::penalty:
-      if (key.first != terms.instance_id || shared_penalties_.nodes.empty() || is_closed_)
-        return {};
+      if (key.first != terms.instance_id || shared_penalties_.is_empty() || is_closed_) return {};
       return to_json(shared_penalties_);
   }
   return {};
@@ -280,7 +279,7 @@ void Cluster::Core::write_again() {
   for (const auto& [id, record] : model.nodes())
     if (record.is_own && !record.is_stale()) mark_carried(id);
   is_rewritten_ = true;
-  if (!shared_penalties_.nodes.empty()) mark({Kind::penalty, terms.instance_id});
+  if (!shared_penalties_.is_empty()) mark({Kind::penalty, terms.instance_id});
 }
 
 }  // namespace warren::foghorn

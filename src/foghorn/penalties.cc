@@ -8,25 +8,40 @@ namespace {
 
 constexpr auto refresh = 10s;   // so that others know that we live
 constexpr auto patience = 35s;  // for those of others
+constexpr auto told_for =
+    1s;  // of an arrival, so that nobody misses it who reads every third value
+constexpr std::size_t most_arrivals = 5'000;
 
 }  // namespace
 
+// Whoever sent him counts him as expected until he hears of it, or for 30 s.
+void Cluster::Core::tell_arrival(const std::string& correlation_id) {
+  if (!client || correlation_id.size() != 36) return;
+  if (arrivals_.size() >= most_arrivals) arrivals_.pop_front();
+  arrivals_.emplace_back(Clock::now(), correlation_id);
+}
+
 void Cluster::Core::share_penalties(Clock::time_point now) {
   add_up_penalties(now);
-  auto sums = viewers.pending_sums();
-  bool is_due = !sums.empty() && now - shared_at_ > refresh;
-  if (sums == shared_penalties_.nodes && !is_due) return;
+  PenaltyState next{terms.instance_id, WallClock::now(), viewers.pending_sums()};
+  while (!arrivals_.empty() && now - arrivals_.front().first > told_for) arrivals_.pop_front();
+  for (const auto& [at, id] : arrivals_) next.arrivals.push_back(id);
+  bool is_due = !next.nodes.empty() && now - shared_at_ > refresh;
+  bool is_same =
+      next.nodes == shared_penalties_.nodes && next.arrivals == shared_penalties_.arrivals;
+  if (is_same && !is_due) return;
   shared_at_ = now;
-  shared_penalties_ = {terms.instance_id, WallClock::now(), std::move(sums)};
+  shared_penalties_ = std::move(next);
   mark({Kind::penalty, terms.instance_id});
 }
 
 void Cluster::Core::take_penalties(PenaltyState incoming, Clock::time_point now) {
   if (incoming.instance_id == terms.instance_id) {
     // Of whoever had this id before us.
-    if (shared_penalties_.nodes.empty()) mark({Kind::penalty, terms.instance_id});
+    if (shared_penalties_.is_empty()) mark({Kind::penalty, terms.instance_id});
     return;
   }
+  for (const auto& arrival : incoming.arrivals) viewers.connected_elsewhere(now, arrival);
   auto id = incoming.instance_id;
   peers_.insert_or_assign(id, PeerPenalties{std::move(incoming), now});
   add_up_penalties(now);

@@ -317,7 +317,8 @@ Result<> Cluster::viewer_connected(const std::string& node, const std::string& s
   auto checked = check_names(node, name);
   if (!checked) return checked;
   core_->touch(node);
-  core_->viewers.connected(Clock::now(), node, name, contact);
+  bool is_expected = core_->viewers.connected(Clock::now(), node, name, contact);
+  if (!is_expected) core_->tell_arrival(contact.correlation_id);
   if (core_->model.node(node)) core_->viewers.arrived(node, viewer_cost(node));
   if (const auto* known = core_->model.instance(name, node)) {
     auto instance = *known;

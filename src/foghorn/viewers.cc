@@ -211,6 +211,14 @@ bool Viewers::connected(Clock::time_point now, std::string_view node_id, std::st
   return true;
 }
 
+void Viewers::connected_elsewhere(Clock::time_point now, const std::string& correlation_id) {
+  auto found = book_->by_id.find(correlation_id);
+  if (found == book_->by_id.end() || found->second->state != ViewerState::pending) return;
+  auto& node = *found->second->node;
+  book_->abandon(found->second, now);
+  Book::show(node);
+}
+
 bool Viewers::disconnected(Clock::time_point now, std::string_view node_id, std::string_view stream,
                            const ViewerContact& contact) {
   auto place = meeting(node_id, stream, contact.client_ip);

@@ -43,6 +43,8 @@ class Viewers {
   // nobody was expected.
   bool connected(Clock::time_point now, std::string_view node, std::string_view stream,
                  const ViewerContact& contact);
+  // Another instance heard that he arrived.
+  void connected_elsewhere(Clock::time_point now, const std::string& correlation_id);
   // An active one, by session id first; else a pending one is abandoned.
   bool disconnected(Clock::time_point now, std::string_view node, std::string_view stream,
                     const ViewerContact& contact);

@@ -38,7 +38,7 @@ struct Terms {
   bool shares_penalties = true;
   // An arrival is heard by the instance that the node is connected to. True: also by the one that
   // sent the viewer there, which otherwise goes on expecting it for 30 s.
-  bool tells_arrivals = false;
+  bool tells_arrivals = true;
   Faults faults = {};
 };
 
