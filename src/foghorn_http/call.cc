@@ -130,6 +130,14 @@ void give(HttpAnswer& answer, const json::value& value) {
   answer.body.push_back('\n');
 }
 
+json::value value_in(std::string_view text) {
+  boost::system::error_code error;
+  json::parse_options options;
+  options.max_depth = 128;  // twice what a report may have
+  auto value = json::parse(text, error, {}, options);
+  return error ? json::object{} : value;
+}
+
 ViewerPlace place_of(const HttpRequest& request) {
   auto usable = [](std::string_view latitude, std::string_view longitude) {
     ViewerPlace place{number_in(latitude), number_in(longitude)};

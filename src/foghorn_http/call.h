@@ -43,6 +43,8 @@ void refuse(HttpAnswer& answer, int status, std::string_view code, std::string_v
 void refuse(HttpAnswer& answer, const Error& error);
 void refuse_method(HttpAnswer& answer, std::string_view allowed);
 void give(HttpAnswer& answer, const boost::json::value& value);
+// What an entity is as JSON. Those of reports may be deeper than the library allows by itself.
+boost::json::value value_in(std::string_view text);
 
 // --- what requests have in common ----------------------------------------------------------------
 struct ViewerPlace {

@@ -214,7 +214,7 @@ void give_page(Call& call, const List& list, Show show) {
   give(call.answer, page);
 }
 
-json::value stored(const ArtifactState& artifact) { return json::parse(to_json(artifact)); }
+json::value stored(const ArtifactState& artifact) { return value_in(to_json(artifact)); }
 
 }  // namespace
 

@@ -38,7 +38,7 @@ std::map<std::string, json::array> streams_of(const Call& call, bool full) {
     for (const auto& instance : stream.instances) {
       auto& list = by_node[instance.node_id];
       if (full)
-        list.push_back(json::parse(to_json(instance)));
+        list.push_back(value_in(to_json(instance)));
       else
         list.emplace_back(stream.state.internal_name);
     }
@@ -221,7 +221,7 @@ json::object explanation(const balance::RoutingTable& table, const balance::Quer
 }
 
 json::object shown(const NodeView& node) {
-  auto object = json::parse(to_json(node.state)).as_object();
+  auto object = value_in(to_json(node.state)).as_object();
   object["operational_mode"] = name(node.mode);
   object["is_active"] = node.is_active;
   object["stream_count"] = node.streams;
@@ -230,11 +230,11 @@ json::object shown(const NodeView& node) {
 }
 
 json::object shown(const StreamView& stream, bool with_instances) {
-  auto object = json::parse(to_json(stream.state)).as_object();
+  auto object = value_in(to_json(stream.state)).as_object();
   json::array instances;
   for (const auto& instance : stream.instances) {
     if (with_instances)
-      instances.push_back(json::parse(to_json(instance)));
+      instances.push_back(value_in(to_json(instance)));
     else
       instances.emplace_back(instance.node_id);
   }
