@@ -39,7 +39,7 @@ Result<Exit> run_simulate(const SimulateOptions& options) {
   std::ofstream file(options.svg);
   file << simulate::chart(runs);
   file.close();
-  if (!file) return fail(Errc::unavailable, "{} cannot be written", options.svg);
+  if (!file) return fail(Errc::refused, "{} cannot be written", options.svg);
   return Exit::ok;
 }
 

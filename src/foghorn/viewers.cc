@@ -12,6 +12,9 @@ namespace {
 
 constexpr auto patience = 30s;  // for a viewer to come
 constexpr auto memory = 5min;   // of one who is gone
+// Pending ones of one node, stream and address. More than that come from behind one address rarely,
+// and one who only asks must not make a node look busy.
+constexpr std::size_t most_waiting = 32;
 
 struct TextHash {
   using is_transparent = void;
@@ -167,12 +170,15 @@ Viewers::~Viewers() = default;
 std::string Viewers::redirect(Clock::time_point now, std::string_view node_id,
                               std::string_view stream, std::string_view client_ip,
                               std::uint64_t estimate) {
-  auto& node = book_->node(node_id);
   auto id = fast_uuid();
+  auto where = meeting(node_id, stream, client_ip);
+  auto waiting = book_->pending_at.find(where);
+  if (waiting != book_->pending_at.end() && waiting->second.size() >= most_waiting) return id;
+  auto& node = book_->node(node_id);
   auto& viewer = node.pending.emplace_back();
   auto place = std::prev(node.pending.end());
   viewer.id = id;
-  viewer.place = meeting(node_id, stream, client_ip);
+  viewer.place = std::move(where);
   viewer.since = now;
   viewer.estimate = estimate;
   viewer.node = &node;
