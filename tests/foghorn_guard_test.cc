@@ -39,7 +39,7 @@ TEST_CASE("what a node may tell can be shown, however deep it is") {
   with_foghorn([](FoghornVisit& f) -> awaitable<void> {
     co_await f.post("/v1/nodes/n1/report", report_of("n1.example", R"("demo":{"inputs":1})"));
     auto told = co_await f.post("/v1/streams/demo/progress",
-                                fmt::format(R"({{"node_id":"n1","details":{}}})", nested(60)));
+                                fmt::format(R"({{"node_id":"n1","details":{}}})", nested(55)));
     CHECK(told.status == 200);
     for (std::string target : {"/v1/streams/demo", "/v1/streams?full=true",
                                "/nodes/overview?full=true", "/play/demo", "/v1/nodes/n1"}) {

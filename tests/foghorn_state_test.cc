@@ -3,6 +3,7 @@
 #include <random>
 
 #include "balance/view.h"
+#include "foghorn/core.h"
 #include "testkit/faulty_link.h"
 #include "with_clusters.h"
 
@@ -303,6 +304,54 @@ TEST_CASE("redirects of one instance burden the node at the others, until they a
       server);
 }
 
+TEST_CASE("the leader removes what is dead, and nothing that is alive") {
+  RedisServer server;
+  server.cli({"SET", "{abc}:penalties:dead",
+              R"({"instance_id":"dead","at":"2026-01-01T00:00:00Z","nodes":{"n1":5}})"});
+  server.cli({"SET", "{abc}:stream_instances:s:lost",
+              R"({"internal_name":"s","node_id":"lost","state":{"inputs":1}})"});
+  with_clusters(
+      {settings_for(server)},
+      [](Members& all, RedisServer& s) -> awaitable<void> {
+        auto& a = *all[0]->cluster;
+        Cluster::Core leader(co_await asio::this_coro::executor, all[0]->client.get(),
+                             cluster_terms("leader"));
+        auto started = co_await leader.start(Clock::now() + 20s);
+        REQUIRE(started);
+        for (auto node : {"n1", "n2"}) REQUIRE(a.report(node, report_of(2)));
+        REQUIRE(a.add_artifact("n2", {"c", "clip", "/c", 1}));
+        REQUIRE(a.set_mode("n2", balance::NodeMode::draining, "ann"));
+        REQUIRE(a.disconnect("n2"));
+        a.redirect("n1", "s0", "1.1.1.1");
+        auto knows = [](Cluster::Core& c) {
+          return c.model.node("n2") && c.model.node("n2")->is_stale() && c.model.artifact("c");
+        };
+        co_await eventually(20s, "the leader knows", knows, leader);
+        leader.viewers.redirect(Clock::now(), "n1", "s0", "1.1.1.1", 5);
+        auto shares = [](RedisServer& r) {
+          return r.cli({"EXISTS", "{abc}:penalties:leader"}) == "1";
+        };
+        co_await eventually(20s, "the leader has a penalty of its own", shares, s);
+        leader.sweep(Clock::now() + 4min);
+        CHECK(leader.model.node("n2"));
+        leader.sweep(Clock::now() + 6min);
+        auto swept = [](Cluster& c) {
+          return !c.node("n2") && !c.artifact("c") && !c.stream("s") &&
+                 c.stream("s0")->instances.size() == 1;
+        };
+        co_await eventually(20s, "all know", swept, a);
+        CHECK(a.node("n1")->is_active);
+        auto gone = [](RedisServer& r) {
+          return r.cli({"EXISTS", "{abc}:penalties:dead", "{abc}:nodes:n2", "{abc}:artifacts:c",
+                        "{abc}:stream_instances:s:lost"}) == "0";
+        };
+        co_await eventually(20s, "Redis has none of it", gone, s);
+        CHECK(s.cli({"EXISTS", "{abc}:nodes:n1", "{abc}:node_mode:n2"}) == "2");
+        co_await leader.close();
+      },
+      server);
+}
+
 TEST_CASE("a node that moves to another instance belongs to that one, with its artifacts") {
   RedisServer server;
   with_clusters({settings_for(server), settings_for(server)}, [](Members& all) -> awaitable<void> {
@@ -323,6 +372,72 @@ TEST_CASE("a node that moves to another instance belongs to that one, with its a
     CHECK(a.artifact("c2")->copies.size() == 1);
     CHECK(a.artifact("c1")->copies.size() == 2);
   });
+}
+
+TEST_CASE("what the instance that a node has left writes, late, changes nothing") {
+  RedisServer server;
+  with_clusters(
+      {settings_for(server), settings_for(server)},
+      [](Members& all, RedisServer& s) -> awaitable<void> {
+        auto& a = *all[0]->cluster;
+        auto& b = *all[1]->cluster;
+        REQUIRE(a.report("n1", report_of(1)));
+        co_await eventually_equal(a, b);
+        auto old_node = s.cli({"GET", "{abc}:nodes:n1"});
+        auto old_stream = s.cli({"GET", "{abc}:stream_instances:s0:n1"});
+        auto report = report_of(1, 500);
+        (*report.streams)["s0"].total = 77;
+        REQUIRE(b.report("n1", report));
+        co_await eventually_equal(a, b);
+        REQUIRE(a.connection_lost("n1"));  // the one that it had before
+        REQUIRE(b.disconnect("n1"));       // and it is really gone
+        co_await eventually_equal(a, b);
+        s.cli({"SET", "{abc}:nodes:n1", old_node});
+        s.cli({"SET", "{abc}:stream_instances:s0:n1", old_stream});
+        s.cli({"PUBLISH", "foghorn:{abc}:state_updates", R"({"type":"node","id":"n1"})"});
+        s.cli({"PUBLISH", "foghorn:{abc}:state_updates",
+               R"({"type":"stream_instance","id":"s0:n1"})"});
+        auto restored = [](RedisServer& r, std::string& old) {
+          auto instance = parse_instance(r.cli({"GET", "{abc}:stream_instances:s0:n1"}));
+          return r.cli({"GET", "{abc}:nodes:n1"}) != old && instance &&
+                 instance->total_connections == 77;
+        };
+        co_await eventually(20s, "it is written again", restored, s, old_node);
+        co_await eventually_equal(a, b);
+        CHECK(!a.node("n1")->is_active);
+        CHECK(a.node("n1")->state.cpu == 50);
+      },
+      server);
+}
+
+TEST_CASE("nothing is taken before all is loaded, and a stream that both let go goes offline") {
+  RedisServer server;
+  with_clusters(
+      {settings_for(server), settings_for(server)},
+      [](Members& all, RedisServer& s) -> awaitable<void> {
+        auto early = co_await make_member(settings_for(s), cluster_terms("early"));
+        auto taken = early->cluster->report("n1", report_of(1));
+        REQUIRE(!taken);
+        CHECK(taken.error().code == Errc::unavailable);
+        co_await stop_member(*early);
+
+        auto& a = *all[0]->cluster;
+        auto& b = *all[1]->cluster;
+        REQUIRE(a.report("n1", report_of(1)));
+        REQUIRE(b.report("n2", report_of(1)));
+        co_await eventually_equal(a, b);
+        REQUIRE(a.report("n1", report_of(0)));  // each counts on the other
+        REQUIRE(b.report("n2", report_of(0)));
+        co_await eventually_equal(a, b);
+        auto is_swept = [](Cluster& leader) {
+          leader.sweep();
+          return leader.stream("s0")->state.status == "offline";
+        };
+        co_await eventually(30s, "nobody carries it", is_swept, a);
+        co_await eventually_equal(a, b);
+        CHECK(b.stream("s0")->state.status == "offline");
+      },
+      server);
 }
 
 TEST_CASE("a node that is alive here comes back when somebody who had not heard of it deletes it") {

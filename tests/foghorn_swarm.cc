@@ -12,6 +12,7 @@ struct Swarm::State {
   std::vector<bool> alive = {};
   std::vector<bool> heard = {};
   Counters counters = {};
+  bool is_held = false;
   std::mt19937_64 random{42};
 
   // Three nodes have each stream, the first of them as its origin.
@@ -39,6 +40,7 @@ Swarm::Swarm(SwarmTerms terms, std::vector<std::string> urls) : state_(new State
 Swarm::~Swarm() = default;
 
 void Swarm::set_alive(std::size_t instance, bool is_alive) { state_->alive[instance] = is_alive; }
+void Swarm::hold_reports(bool is_held) { state_->is_held = is_held; }
 const Swarm::Counters& Swarm::counters() const { return state_->counters; }
 bool Swarm::is_complete() const {
   return std::ranges::all_of(state_->heard, [](bool was_heard) { return was_heard; });
@@ -52,6 +54,7 @@ void Swarm::start_nodes(TaskGroup& tasks) {
     // They do not all report at the same moment.
     co_await sleep_for(state.terms.report_interval * id / state.terms.nodes);
     for (;;) {
+      while (state.is_held) co_await sleep_for(5ms);
       HttpAsk report{"POST", fmt::format("/v1/nodes/node-{}/report", id), "", state.report_of(id)};
       auto reply = co_await client.ask(std::move(report), Clock::now() + 2s);
       if (reply && reply->status == 200) {

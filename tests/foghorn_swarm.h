@@ -23,6 +23,8 @@ class Swarm {
   Swarm(const Swarm&) = delete;
   Swarm& operator=(const Swarm&) = delete;
 
+  // Nobody reports meanwhile: then what instances know can be compared.
+  void hold_reports(bool is_held);
   // Each node goes on to report to one instance while that answers, else to another.
   void start_nodes(TaskGroup& tasks);
   void start_viewers(TaskGroup& tasks);

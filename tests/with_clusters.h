@@ -15,6 +15,7 @@ inline ClusterTerms cluster_terms(std::string instance, std::string cluster = "a
   ClusterTerms terms;
   terms.cluster_id = std::move(cluster);
   terms.instance_id = std::move(instance);
+  terms.sweep_interval = 250ms;
   return terms;
 }
 

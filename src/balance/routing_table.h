@@ -37,7 +37,8 @@ struct PlaybackEntry {
   explicit PlaybackEntry(std::string_view key) : playback_id(key) {}
   std::string_view key() const { return playback_id; }
 
-  std::string playback_id, stream;
+  std::string playback_id;
+  std::vector<std::string> streams;  // by name: more than one may claim it
 };
 
 // Also of nodes that are not known, but said to hold something.

@@ -1,7 +1,8 @@
 #pragma once
 // The formula, in the integers of existing deployments: everything is cut, nothing is rounded.
-// Where theirs wraps around (more memory used than there is, weights beyond 2^64), ours stops at
-// the end of the range.
+// Where theirs wraps around (more memory used than there is, products beyond 2^64), ours stops at
+// the end of the range. Weights are far below 2^60.
+#include <algorithm>
 #include <cstdint>
 
 #include "balance/table.h"
@@ -34,7 +35,7 @@ struct Point {
 double distance(const Point& a, const Point& b);  // both known
 // What an unknown place gets differs between the policies.
 inline std::uint64_t geo_score(std::uint64_t weight, double distance) {
-  return weight - whole(static_cast<double>(weight) * distance);
+  return weight - std::min(weight, whole(static_cast<double>(weight) * distance));
 }
 
 // The score after its tags; 0 when they take all of it.

@@ -85,12 +85,15 @@ NodeBlock& TableBuilder::Parts::own_block(std::uint32_t place) {
 
 void TableBuilder::Parts::put_playback(const StreamFacts& facts) {
   if (facts.playback_id.empty()) return;
-  draft.playbacks.edit(edition, facts.playback_id).stream = facts.name;
+  auto& streams = draft.playbacks.edit(edition, facts.playback_id).streams;
+  streams.insert(std::ranges::lower_bound(streams, facts.name), facts.name);
 }
 
 void TableBuilder::Parts::erase_playback(const StreamFacts& facts) {
-  const auto* entry = draft.playbacks.find(facts.playback_id);
-  if (entry && entry->stream == facts.name) draft.playbacks.erase(edition, facts.playback_id);
+  if (facts.playback_id.empty()) return;
+  auto& streams = draft.playbacks.edit(edition, facts.playback_id).streams;
+  std::erase(streams, facts.name);
+  if (streams.empty()) draft.playbacks.erase(edition, facts.playback_id);
 }
 
 void TableBuilder::Parts::drop_stream_if_bare(std::string_view name) {

@@ -70,14 +70,21 @@ TEST_CASE("streams are found by name and by public id") {
   CHECK(names == std::set<std::string>{"demo", "other"});
 }
 
-TEST_CASE("a public id that moved to another stream stays there when the first one goes") {
-  TableBuilder builder;
-  builder.put_stream({.name = "first", .playback_id = "p"});
-  builder.put_stream({.name = "second", .playback_id = "p"});
-  builder.erase_stream("first");
-  auto table = builder.publish();
-  REQUIRE(find_playback(*table, "p"));
-  CHECK(find_playback(*table, "p")->name == "second");
+TEST_CASE("of streams with one public id the live one has it, whatever came first") {
+  for (bool is_reversed : {false, true}) {
+    TableBuilder builder;
+    std::vector<StreamFacts> both{{.name = "first", .playback_id = "p"},
+                                  {.name = "second", .playback_id = "p"}};
+    if (is_reversed) std::swap(both[0], both[1]);
+    for (const auto& facts : both) builder.put_stream(facts);
+    CHECK(find_playback(*builder.publish(), "p")->name == "first");
+    builder.put_stream({.name = "second", .playback_id = "p", .is_live = true});
+    CHECK(find_playback(*builder.publish(), "p")->name == "second");
+    builder.erase_stream("second");
+    CHECK(find_playback(*builder.publish(), "p")->name == "first");
+    builder.erase_stream("first");
+    CHECK(!find_playback(*builder.publish(), "p"));
+  }
 }
 
 TEST_CASE("a holding of an unknown node counts once the node is known, and goes with it") {

@@ -38,7 +38,13 @@ const StreamFacts* find_stream(const RoutingTable& table, std::string_view bare_
 
 const StreamFacts* find_playback(const RoutingTable& table, std::string_view playback_id) {
   const auto* entry = table.playbacks.find(playback_id);
-  return entry ? find_stream(table, entry->stream) : nullptr;
+  const StreamFacts* found = nullptr;
+  if (entry)
+    for (const auto& name : entry->streams) {
+      const auto* stream = find_stream(table, name);
+      if (!found || (stream->is_live && !found->is_live)) found = stream;
+    }
+  return found;
 }
 
 std::vector<HolderView> holders(const RoutingTable& table, std::string_view bare_name) {

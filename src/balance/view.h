@@ -23,7 +23,7 @@ std::shared_ptr<Penalty> shared_penalty_at(const RoutingTable& table, std::uint3
 Weights weights_of(const RoutingTable& table);
 
 const StreamFacts* find_stream(const RoutingTable& table, std::string_view bare_name);
-// By its public id.
+// By its public id; of several that claim it a live one, the first by name.
 const StreamFacts* find_playback(const RoutingTable& table, std::string_view playback_id);
 std::vector<HolderView> holders(const RoutingTable& table, std::string_view bare_name);
 void each_stream(const RoutingTable& table, const std::function<void(const StreamFacts&)>& visit);

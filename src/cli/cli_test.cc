@@ -685,6 +685,27 @@ TEST_CASE("torture on real servers says what it needs") {
               "--help");
 }
 
+TEST_CASE("simulate compares the policies, draws the load, and says the same for the same seed") {
+  Shell shell;
+  Words words{"simulate",  "--nodes", "10",        "--streams", "20",
+              "--viewers", "200",     "--seconds", "60"};
+  auto plain = shell.run(words);
+  CHECK(plain.exit == 0);
+  CHECK(plain.out.starts_with("10 nodes, 20 streams, 200 viewers at a time, 3 instances"));
+  CHECK(plain.out.contains("compat                  fair      fair, not shared\n"));
+  auto with_chart = words;
+  with_chart.insert(with_chart.end(), {"--svg", "load.svg"});
+  auto drawn = shell.start("\"$0\" \"$@\" >/dev/null 2>err && cat load.svg >out", WARREN_BINARY,
+                           with_chart, {});
+  CHECK(drawn.out.starts_with("<svg "));
+  CHECK(shell.run(words).out == plain.out);
+  words.insert(words.end(), {"--seed", "2"});
+  CHECK(shell.run(words).out != plain.out);
+  words.insert(words.end(), {"--faults", "fire"});
+  check_error(shell.run(words), 2, "use none, all, or some of deaths,silence,drain,crowd",
+              "--help");
+}
+
 TEST_CASE("events are logged as asked, on standard error") {
   Shell shell;
   RedisServer server;

@@ -22,6 +22,9 @@ using foghorn::ServedCluster;
 using foghorn::Surface;
 using foghorn::SurfaceTerms;
 
+// Longer than the lease of an id that nobody renews.
+constexpr auto id_patience = 6s;
+
 struct ServeTerms {
   std::vector<ClusterTerms> clusters;
   federation::FederationTerms federation;
@@ -67,7 +70,7 @@ Result<ServeTerms> terms_from(const Config& config) {
                            .bw = number("bandwidth-weight"),
                            .geo = number("geo-weight"),
                            .bonus = number("stream-bonus")};
-  auto instance = config.text("foghorn.instance-id");
+  const auto& instance = config.text("foghorn.instance-id");
   if (instance.empty() && has_redis(config))
     return fail(Errc::invalid,
                 "FOGHORN_INSTANCE_ID is not set: instances that share a Redis need an id each");
@@ -213,16 +216,22 @@ Result<> Foghorn::listen() {
 // Loads, follows and leads; for as long as Redis is away, tries again. Meanwhile /readyz says so.
 awaitable<void> Foghorn::bring_up(Part& part) {
   auto& cluster = *part.cluster;
+  std::optional<Clock::time_point> held_since;
   for (;;) {
-    auto started = co_await cluster.start(Clock::now() + 3s);
+    auto began = Clock::now();
+    auto started = co_await cluster.start(began + 3s);
     if (started) break;
-    if (started.error().code == Errc::held_elsewhere || started.error().code == Errc::denied) {
+    // Who was killed and comes back at once finds its own id taken until the old lease is over.
+    bool is_held = started.error().code == Errc::held_elsewhere;
+    if (is_held && !held_since) held_since = began;
+    bool is_taken = is_held && Clock::now() - *held_since > id_patience;
+    if (is_taken || started.error().code == Errc::denied) {
       error_ = started.error();
       failed_.notify();
       co_return;
     }
-    log::warn("foghorn.waits_for_redis", "cluster", cluster.terms().cluster_id, "why",
-              started.error().what);
+    log::warn(is_held ? "foghorn.waits_for_its_id" : "foghorn.waits_for_redis", "cluster",
+              cluster.terms().cluster_id, "why", started.error().what);
     co_await sleep_for(500ms);
   }
   log::info("foghorn.loaded", "cluster", cluster.terms().cluster_id, "nodes",

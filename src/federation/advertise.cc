@@ -178,8 +178,9 @@ void Advertiser::add_streams(Offer& offer, const balance::RoutingTable& table,
     std::sort(ad.edges.begin(), ad.edges.end(),
               [](const AdEdge& a, const AdEdge& b) { return a.node_id < b.node_id; });
     if (ad.edges.size() > most_holders) {  // those that make it are the last to be left out
-      std::stable_partition(ad.edges.begin(), ad.edges.end(),
-                            [](const AdEdge& edge) { return edge.is_origin; });
+      std::sort(ad.edges.begin(), ad.edges.end(), [](const AdEdge& a, const AdEdge& b) {
+        return std::tuple(!a.is_origin, a.node_id) < std::tuple(!b.is_origin, b.node_id);
+      });
       ad.edges.resize(most_holders);
     }
     if (has_origin) {

@@ -18,7 +18,7 @@ constexpr std::size_t most_memos = 10'000;
 constexpr std::size_t most_flights = 256;
 
 void sort(std::vector<RemoteChoice>& remote) {
-  std::stable_sort(remote.begin(), remote.end(), [](const auto& a, const auto& b) {
+  std::sort(remote.begin(), remote.end(), [](const auto& a, const auto& b) {
     return std::tie(b.score, a.cluster, a.node_id) < std::tie(a.score, b.cluster, b.node_id);
   });
   if (remote.size() > most_remotes) remote.resize(most_remotes);
@@ -315,8 +315,10 @@ std::vector<RemoteChoice> Federation::Core::artifact_at(const std::string& id, d
                      {cluster_id, artifact->node_id, artifact->base_url, "",
                       play_url(cluster_id, artifact->base_url), false, 0}});
   }
-  std::stable_sort(found.begin(), found.end(),
-                   [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::sort(found.begin(), found.end(), [](const auto& a, const auto& b) {
+    return std::tie(a.first, a.second.cluster, a.second.node_id) <
+           std::tie(b.first, b.second.cluster, b.second.node_id);
+  });
   std::vector<RemoteChoice> nearest;
   for (auto& each : found)
     if (nearest.size() < most_remotes) nearest.push_back(std::move(each.second));

@@ -3,8 +3,10 @@
 
 #include <doctest/doctest.h>
 
+#include <atomic>
 #include <boost/asio/post.hpp>
 #include <boost/json/object.hpp>
+#include <thread>
 
 #include "balance/choose.h"
 #include "balance/view.h"
@@ -409,6 +411,32 @@ TEST_CASE("whoever waits for a change is woken by it, and any thread has it a tu
     co_await cluster->close();
   };
   run(body());
+}
+
+TEST_CASE_FIXTURE(Fixture, "any thread may decide by the table while it changes") {
+  REQUIRE(cluster->report("n", capable()));
+  cluster->table_here();
+  std::atomic<bool> is_over = false;
+  std::atomic<int> decided = 0, wrong = 0;
+  auto decide = [&] {
+    while (!is_over) {
+      auto table = cluster->table();
+      if (balance::choose(*table, {}).empty()) ++wrong;
+      ++decided;
+    }
+  };
+  std::thread first(decide), second(decide);
+  for (int i = 0; i < 500 || decided < 1000; ++i) {
+    auto report = capable();
+    report.streams.emplace()["s" + std::to_string(i % 50)] = stats(i % 7, 1, 0, 0);
+    REQUIRE(cluster->report("n", report));
+    cluster->redirect("n", "s", "1.1.1.1");
+    cluster->table_here();
+  }
+  is_over = true;
+  first.join();
+  second.join();
+  CHECK(wrong == 0);
 }
 
 TEST_CASE("ids of clusters and instances are checked") {

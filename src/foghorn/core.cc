@@ -12,6 +12,8 @@ MirrorTerms mirror_terms(const std::string& cluster_id) {
   MirrorTerms terms;
   terms.prefix = "{" + cluster_id + "}:";
   terms.channel = "foghorn:{" + cluster_id + "}:state_updates";
+  // A batch may be half a megabyte. Who was away for longer than these reads everything again.
+  terms.log_entries = 2000;
   // In the order of Kind.
   terms.types = {{"node", "nodes:"},
                  {"stream", "streams:"},

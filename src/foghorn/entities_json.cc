@@ -144,14 +144,6 @@ Result<Entity> read_entity(const json::object& object) {
   return entity;
 }
 
-template <class Entity>
-Result<Entity> parse_entity(std::string_view text) {
-  Scratch scratch;
-  auto object = parse_object(text, longest_value, scratch.memory());
-  if (!object) return std::unexpected(object.error());
-  return read_entity<Entity>(*object);
-}
-
 // A list of entities, under a name of its parent.
 template <class Item>
 Result<std::vector<Item>> read_list(Reader& reader, std::string_view name) {

@@ -259,7 +259,8 @@ std::optional<std::string> Cluster::Core::value_of(const EntityKey& key) const {
         return to_json(found->second);
       return {};
     case Kind::penalty:
-      if (shared_penalties_.nodes.empty() || is_closed_) return {};
+      if (key.first != terms.instance_id || shared_penalties_.nodes.empty() || is_closed_)
+        return {};
       return to_json(shared_penalties_);
   }
   return {};
@@ -277,7 +278,7 @@ void Cluster::Core::mark_carried(const std::string& node) {
 
 void Cluster::Core::write_again() {
   for (const auto& [id, record] : model.nodes())
-    if (record.is_own) mark_carried(id);
+    if (record.is_own && !record.is_stale()) mark_carried(id);
   is_rewritten_ = true;
   if (!shared_penalties_.nodes.empty()) mark({Kind::penalty, terms.instance_id});
 }

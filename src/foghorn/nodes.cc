@@ -178,6 +178,7 @@ Result<> Cluster::set_mode(const std::string& node, balance::NodeMode mode, std:
   if (auto loaded = core_->loaded(); !loaded) return loaded;
   auto checked = check_id("node_id", node);
   if (!checked) return checked;
+  if (set_by.size() > 256) return fail(Errc::invalid, "set_by: more than 256 characters");
   if (!core_->model.node(node)) return fail(Errc::not_found, "there is no node {}", node);
   // Later than the one before, whatever the clocks say: it is the later word.
   auto set_at = WallClock::now();

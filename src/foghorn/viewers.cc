@@ -10,8 +10,9 @@ namespace warren::foghorn {
 
 namespace {
 
-constexpr auto patience = 30s;  // for a viewer to come
-constexpr auto memory = 5min;   // of one who is gone
+constexpr auto patience = 30s;                   // for a viewer to come
+constexpr auto memory = 5min;                    // of one who is gone
+constexpr std::size_t most_viewers = 1'000'000;  // in all; beyond it the oldest are forgotten
 // Pending ones of one node, stream and address. More than that come from behind one address rarely,
 // and one who only asks must not make a node look busy.
 constexpr std::size_t most_waiting = 32;
@@ -175,6 +176,10 @@ std::string Viewers::redirect(Clock::time_point now, std::string_view node_id,
   auto waiting = book_->pending_at.find(where);
   if (waiting != book_->pending_at.end() && waiting->second.size() >= most_waiting) return id;
   auto& node = book_->node(node_id);
+  if (book_->size >= most_viewers) {
+    auto& oldest = node.gone.empty() ? node.pending : node.gone;
+    if (!oldest.empty()) book_->erase(oldest, oldest.begin());
+  }
   auto& viewer = node.pending.emplace_back();
   auto place = std::prev(node.pending.end());
   viewer.id = id;
@@ -247,7 +252,7 @@ void Viewers::settle(Clock::time_point now, std::string_view node_id) {
   if (!node) return;
   book_->expire(*node, now);
   node->arrived = 0;
-  node->penalty = book_->penalty_of(node_id);
+  if (!node->penalty) node->penalty = book_->penalty_of(node_id);
   Book::show(*node);
 }
 

@@ -78,6 +78,17 @@ TEST_CASE_FIXTURE(Fixture, "who leaves without having come is not expected any m
   CHECK(!disconnect("", "1.1.1.1"));
 }
 
+TEST_CASE_FIXTURE(Fixture, "who does not come is given up also where his node does not report") {
+  redirect("1.1.1.1", 1000);
+  now += 31s;
+  viewers.expire(now);
+  CHECK(viewers.pending("n") == 0);
+  CHECK(penalty().bandwidth == 0);
+  now += 6min;
+  viewers.expire(now);
+  CHECK(viewers.size() == 0);
+}
+
 TEST_CASE_FIXTURE(Fixture, "who does not come for 30 s is given up, and forgotten after 5 min") {
   redirect("1.1.1.1", 100);
   now += 20s;

@@ -45,8 +45,9 @@ int status_of(Errc code) {
 
 double number_in(std::string_view text) {
   double number = 0;
-  const auto* end = text.data() + text.size();
-  auto read = std::from_chars(text.data(), end, number);
+  const auto* begin = text.data();
+  const auto* end = begin + text.size();
+  auto read = std::from_chars(begin, end, number);
   return read.ec == std::errc() && read.ptr == end ? number : std::nan("");
 }
 

@@ -65,8 +65,8 @@ std::string_view HttpReply::header(std::string_view name) const {
   return {};
 }
 
-HttpClient::HttpClient(asio::any_io_executor executor, HttpUrl server)
-    : socket_(std::move(executor)), server_(std::move(server)) {}
+HttpClient::HttpClient(const asio::any_io_executor& executor, HttpUrl server)
+    : socket_(executor), server_(std::move(server)) {}
 
 void HttpClient::close() {
   error_code ignored;

@@ -36,7 +36,7 @@ struct HttpReply {
 
 class HttpClient {
  public:
-  HttpClient(asio::any_io_executor executor, HttpUrl server);
+  HttpClient(const asio::any_io_executor& executor, HttpUrl server);
   // Errc::unavailable: nobody listens. Errc::timeout, unknown_outcome: it was sent, maybe. A
   // connection that was closed while idle is opened again.
   Async<HttpReply> ask(HttpAsk ask, Clock::time_point deadline);

@@ -92,8 +92,9 @@ bool names(std::string_view list, std::string_view word) {
 // Headers that say where the request ends, or what becomes of the connection.
 HeadState obey(const HttpHeader& header, HttpHead& head, bool& has_length) {
   if (same_word(header.name, "content-length")) {
-    const auto* end = header.value.data() + header.value.size();
-    auto read = std::from_chars(header.value.data(), end, head.body_size);
+    const auto* begin = header.value.data();
+    const auto* end = begin + header.value.size();
+    auto read = std::from_chars(begin, end, head.body_size);
     if (has_length || header.value.empty() || read.ec != std::errc() || read.ptr != end)
       return wrong(head, 400, "Content-Length is one whole number");
     has_length = true;

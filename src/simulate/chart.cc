@@ -11,7 +11,7 @@ namespace warren::simulate {
 namespace {
 
 constexpr double width = 960, left = 70, right = 24;
-constexpr double head = 76, panel = 230, gap = 74, foot = 46;
+constexpr double head = 76, panel = 230, gap = 74, foot = 36;
 constexpr double plot = width - left - right;
 
 struct Line {
@@ -147,7 +147,7 @@ std::string chart(const std::vector<Run>& runs) {
     for (const auto& moment : run.outcome.moments) highest = std::max(highest, moment.max);
   highest = std::min(3.0, 1.05 * highest);  // what is above is cut off
   auto count = static_cast<double>(runs.size());
-  double height = head + count * (panel + gap) + foot - 20;
+  double height = head + 40 + count * (panel + gap) - gap + foot;
   auto text = fmt::format(
       "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0:.0f}\" height=\"{1:.0f}\" "
       "viewBox=\"0 0 {0:.0f} {1:.0f}\" font-family=\"Helvetica, Arial, sans-serif\" "

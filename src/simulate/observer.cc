@@ -34,25 +34,43 @@ Observer::Observer() : viewers_([this](std::string_view node) { return builder_.
 
 void Observer::hear(Clock::time_point now, const World& world, const WorldNode& node) {
   auto& known = nodes_[node.id];
-  known.facts = facts_of(node);
+  know(known, facts_of(node));
   known.heard_at = now;
-  builder_.put_node(known.facts);
-  for (const auto& [stream, carried] : known.streams)
-    if (!node.streams.contains(stream))
-      builder_.erase_holding(world.streams[static_cast<std::size_t>(stream)], node.id);
-  known.streams = node.streams;
+  auto name = [&](int stream) { return world.streams[static_cast<std::size_t>(stream)]; };
+  std::erase_if(known.streams, [&](int stream) {
+    bool is_gone = !node.streams.contains(stream);
+    if (is_gone) builder_.erase_holding(name(stream), node.id);
+    return is_gone;
+  });
   for (const auto& [stream, carried] : node.streams)
-    builder_.put_holding(world.streams[static_cast<std::size_t>(stream)], node.id,
-                         {.inputs = 1, .is_replicated = carried.is_replicated});
+    if (known.streams.insert(stream).second)
+      builder_.put_holding(name(stream), node.id,
+                           {.inputs = 1, .is_replicated = carried.is_replicated});
   viewers_.settle(now, node.id);
 }
 
 void Observer::lose(const WorldNode& node) {
-  auto& facts = nodes_[node.id].facts;
+  auto& known = nodes_[node.id];
+  auto facts = known.facts;
   facts.is_healthy = false;
   facts.is_stale = true;
-  builder_.put_node(facts);
+  facts.up_speed = 0;
+  facts.connections = 0;
+  know(known, std::move(facts));
   viewers_.forget(node.id);
+}
+
+void Observer::know(Known& known, balance::NodeFacts facts) {
+  up_speed_ += facts.up_speed - known.facts.up_speed;
+  connections_ += facts.connections - known.facts.connections;
+  known.facts = std::move(facts);
+  builder_.put_node(known.facts);
+}
+
+std::uint64_t Observer::viewer_cost(const balance::NodeFacts& facts) const {
+  if (facts.up_speed > 0 && facts.connections > 0)
+    return foghorn::viewer_estimate(facts.up_speed, facts.connections);
+  return foghorn::viewer_estimate(up_speed_, connections_);
 }
 
 void Observer::outdate(Clock::time_point now) {
@@ -78,8 +96,7 @@ std::optional<Observer::Sent> Observer::send(Clock::time_point now, const World&
   auto decision = choose(*table, query);
   if (decision.empty()) return std::nullopt;
   const auto& facts = *balance::node_at(*table, decision.best[0].node);
-  auto estimate = foghorn::viewer_estimate(facts.up_speed, facts.connections);
-  auto id = viewers_.redirect(now, facts.id, stream, address, estimate);
+  auto id = viewers_.redirect(now, facts.id, stream, address, viewer_cost(facts));
   auto index = std::stoul(facts.id.substr(facts.id.find('-') + 1));
   return Sent{index, std::move(id)};
 }
@@ -90,8 +107,7 @@ void Observer::settle(Clock::time_point now, const WorldNode& node, const std::s
 }
 
 void Observer::arrived(const WorldNode& node) {
-  const auto& facts = nodes_[node.id].facts;
-  viewers_.arrived(node.id, foghorn::viewer_estimate(facts.up_speed, facts.connections));
+  viewers_.arrived(node.id, viewer_cost(nodes_[node.id].facts));
 }
 
 void Observer::left(Clock::time_point now, const WorldNode& node, const std::string& stream,

@@ -2,6 +2,7 @@
 // One instance of Foghorn in a simulation: what it was told, and how it decides.
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -40,13 +41,19 @@ class Observer {
   struct Known {
     balance::NodeFacts facts;
     Clock::time_point heard_at;
-    std::map<int, WorldNode::Carried> streams;
+    std::set<int> streams;
   };
+
+  // What one more viewer costs this node, as Cluster::viewer_cost has it.
+  std::uint64_t viewer_cost(const balance::NodeFacts& facts) const;
+  void know(Known& known, balance::NodeFacts facts);
 
   balance::TableBuilder builder_;
   foghorn::Viewers viewers_;
   std::map<std::string, Known> nodes_;
   std::vector<std::string> penalised_;
+  double up_speed_ = 0;  // of all nodes, as connections
+  std::uint64_t connections_ = 0;
 };
 
 }  // namespace warren::simulate

@@ -347,8 +347,7 @@ Result<Faults> parse_faults(std::string_view words) {
     else if (word == "crowd")
       faults.crowd = true;
     else
-      return fail(Errc::invalid, "no fault is called {:?}: none, all, or some of {}", word,
-                  "deaths,silence,drain,crowd");
+      return fail(Errc::invalid, "use none, all, or some of deaths,silence,drain,crowd");
   }
   return faults;
 }
