@@ -257,13 +257,16 @@ TEST_CASE("one process serves several clusters, and is ready when all are loaded
     REQUIRE(north);
     REQUIRE(south);
     Metrics metrics;
-    foghorn::Surface surface({{north->get(), nullptr}, {south->get(), nullptr}}, metrics, {});
+    foghorn::SurfaceTerms here;
+    here.is_only_here = true;
+    foghorn::Surface surface({{north->get(), nullptr}, {south->get(), nullptr}}, metrics, here);
     auto asked = [&surface](std::string_view path, std::string_view method = "GET",
                             std::string_view body = "", std::string_view cluster = "") {
       HttpRequest request{.method = method, .path = path, .query = "", .body = body};
       request.client = asio::ip::make_address("127.0.0.1");
-      request.headers[0] = {"X-Cluster-Id", cluster};
-      request.header_count = cluster.empty() ? 0 : 1;
+      request.headers[0] = {"Host", "localhost"};
+      request.headers[1] = {"X-Cluster-Id", cluster};
+      request.header_count = cluster.empty() ? 1 : 2;
       HttpAnswer answer;
       CHECK(!surface.answer(request, answer));
       return answer;

@@ -84,7 +84,9 @@ inline void with_foghorn(foghorn::SurfaceTerms terms, awaitable<void> (*body)(Fo
   with_client(settings_for(server), with_foghorn_on, terms, body);
 }
 inline void with_foghorn(awaitable<void> (*body)(FoghornVisit&)) {
-  with_foghorn(foghorn::SurfaceTerms{}, body);
+  foghorn::SurfaceTerms terms;
+  terms.is_only_here = true;
+  with_foghorn(terms, body);
 }
 
 inline boost::json::value json_of(const HttpReply& reply) {

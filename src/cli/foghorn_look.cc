@@ -30,10 +30,22 @@ Async<HttpReply> ask(HttpUrl server, std::string target, std::chrono::millisecon
   co_return reply;
 }
 
+// Not Errc::protocol: that is about Redis.
+std::unexpected<Error> no_foghorn() {
+  return fail(Errc::refused, "what answers there is no Foghorn");
+}
+
+bool is_table(const json::value* value) {
+  return value && value->is_array() &&
+         std::ranges::all_of(value->get_array(), [](const auto& row) { return row.is_object(); });
+}
+
 Result<json::value> understood(const HttpReply& reply) {
   boost::system::error_code error;
-  auto value = json::parse(reply.body, error);
-  if (error) return fail(Errc::protocol, "what answers there is no Foghorn");
+  json::parse_options options;
+  options.max_depth = 128;  // nodes tell what they like, and it is shown
+  auto value = json::parse(reply.body, error, {}, options);
+  if (error) return no_foghorn();
   if (reply.status == 200) return value;
   const auto* says = value.is_object() ? value.get_object().if_contains("message") : nullptr;
   std::string why = says && says->is_string() ? std::string(says->get_string()) : reply.body;
@@ -88,6 +100,7 @@ void add_one_list(CLI::App& root, Action& chosen, const List& list) {
     chosen = [=](const Context& context) -> Result<Exit> {
       auto said = ask_foghorn(context, options, list.target);
       if (!said) return std::unexpected(said.error());
+      if (!is_table(&*said)) return no_foghorn();
       if (in_json->count() > 0)
         fmt::print("{}\n", json::serialize(*said));
       else
@@ -112,6 +125,7 @@ void add_leader(CLI::App& root, Action& chosen) {
     chosen = [=](const Context& context) -> Result<Exit> {
       auto said = ask_foghorn(context, options, "/v1/leader");
       if (!said) return std::unexpected(said.error());
+      if (!said->is_object()) return no_foghorn();
       if (in_json->count() > 0)
         fmt::print("{}\n", json::serialize(*said));
       else
@@ -163,6 +177,8 @@ void add_balance(CLI::App& root, Action& chosen) {
       if (explains->count() > 0) target += "&explain=1";
       auto said = ask_foghorn(context, options, std::move(target));
       if (!said) return std::unexpected(said.error());
+      if (!said->is_object() || !is_table(said->get_object().if_contains("nodes")))
+        return no_foghorn();
       if (in_json->count() > 0)
         fmt::print("{}\n", json::serialize(*said));
       else

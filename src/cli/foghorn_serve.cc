@@ -102,6 +102,8 @@ Result<ServeTerms> terms_from(const Config& config) {
   terms.surface.rate.per_second = static_cast<double>(number("rate-limit"));
   terms.surface.rate.burst = 2 * terms.surface.rate.per_second;
   terms.address = config.text("foghorn.listen");
+  boost::system::error_code error;
+  terms.surface.is_only_here = asio::ip::make_address(terms.address, error).is_loopback();
   terms.http_port = static_cast<unsigned short>(number("http-port"));
   terms.grpc_port = static_cast<unsigned short>(number("grpc-port"));
   return terms;
@@ -151,12 +153,11 @@ Result<> Foghorn::build() {
   if (client_) {
     published_.push_back(client_->publish(metrics_));
   }
-  // As over HTTP: without a token only this machine changes something.
-  boost::system::error_code error;
-  bool takes_nodes =
-      !terms_.surface.token.empty() || asio::ip::make_address(terms_.address, error).is_loopback();
+  bool takes_nodes = !terms_.surface.token.empty() || terms_.surface.is_only_here;
   if (!takes_nodes)
-    log::warn("foghorn.takes_no_nodes", "over", "gRPC", "why", "FOGHORN_TOKEN is not set");
+    log::warn("foghorn.changes_nothing", "why",
+              "FOGHORN_TOKEN is not set, and others than this machine can reach it: nodes and "
+              "operators are refused, viewers are not");
   std::vector<ServedCluster> served;
   for (auto& terms : terms_.clusters) {
     auto cluster = Cluster::create(executor_, client_, terms);
@@ -345,9 +346,11 @@ void add_serve(CLI::App& root, Action& chosen) {
     chosen = [=](Context context) -> Result<Exit> {
       for (const auto& [setting, option] : flags)
         if (option->count() > 0) context.sources.flags[setting] = value_of(*option);
-      if (!context.sources.environment.contains("WARREN_LOG_LEVEL"))
-        context.sources.flags.try_emplace("log.level", "info");
       auto config = load_config(context);
+      if (config && !config->at("log.level").is_set) {
+        context.sources.flags["log.level"] = "info";
+        config = load_config(context);
+      }
       if (!config) return std::unexpected(config.error());
       auto terms = terms_from(*config);
       if (!terms) return std::unexpected(terms.error());

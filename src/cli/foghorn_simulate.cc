@@ -36,14 +36,14 @@ std::vector<simulate::Run> runs_for(const SimulateOptions& options) {
 Result<Exit> run_simulate(const SimulateOptions& options) {
   std::ofstream file;
   if (!options.svg.empty()) file.open(options.svg);
-  if (!file) return fail(Errc::denied, "{}: {}", options.svg, std::strerror(errno));
+  if (!file) return fail(Errc::refused, "{}: {}", options.svg, std::strerror(errno));
   auto runs = runs_for(options);
   for (auto& run : runs) run.outcome = simulate::simulate(run.terms);
   fmt::print("{}", simulate::report(runs));
   if (options.svg.empty()) return Exit::ok;
   file << simulate::chart(runs);
   file.close();
-  if (!file) return fail(Errc::denied, "{}: {}", options.svg, std::strerror(errno));
+  if (!file) return fail(Errc::refused, "{}: {}", options.svg, std::strerror(errno));
   return Exit::ok;
 }
 

@@ -5,6 +5,7 @@
 #include "balance/view.h"
 #include "base/log.h"
 #include "federation/core.h"
+#include "http/target.h"
 
 namespace warren::federation {
 
@@ -34,7 +35,8 @@ std::string memo_key(const PlaceQuery& query) { return query.tenant + "\n" + que
 
 std::string Placement::redirect_url(std::string_view view_key, std::string_view own_cluster) const {
   if (remote.empty()) return {};
-  return fmt::format("{}/play/{}?from={}", remote.front().play_url, view_key, own_cluster);
+  return fmt::format("{}/play/{}?from={}", remote.front().play_url, percent_encoded(view_key),
+                     percent_encoded(own_cluster));
 }
 
 balance::Query Federation::Core::local_query(const PlaceQuery& query) const {

@@ -54,6 +54,11 @@ struct StreamView {
   std::vector<StreamInstanceState> instances;
 };
 
+// A part of a list: only that is copied.
+struct Page {
+  std::size_t offset = 0, limit = std::size_t(-1);
+};
+
 // Belongs to the client's thread, but for table().
 class Cluster {
  public:
@@ -116,11 +121,17 @@ class Cluster {
 
   // --- what is known -----------------------------------------------------------------------------
   std::optional<NodeView> node(const std::string& id) const;
-  std::vector<NodeView> nodes() const;  // by id
+  std::vector<NodeView> nodes(Page page = {}) const;  // by id
+  std::size_t node_count() const;
+  // What a node carries.
+  std::vector<StreamInstanceState> instances_on(const std::string& node) const;
+  std::vector<std::string> streams_on(const std::string& node) const;
   std::optional<StreamView> stream(const std::string& bare_name) const;
-  std::vector<StreamView> streams() const;  // by name
+  std::vector<StreamView> streams(Page page = {}) const;  // by name
+  std::size_t stream_count() const;
   std::optional<ArtifactState> artifact(const std::string& content_id) const;
-  std::vector<ArtifactState> artifacts() const;
+  std::vector<ArtifactState> artifacts(Page page = {}) const;
+  std::size_t artifact_count() const;
   // Equal at two instances that agree on all that is shared.
   std::string digest() const;
   // Changes with every change of what is known; wait for it instead of polling.

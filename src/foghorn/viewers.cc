@@ -13,6 +13,9 @@ namespace {
 constexpr auto patience = 30s;                   // for a viewer to come
 constexpr auto memory = 5min;                    // of one who is gone
 constexpr std::size_t most_viewers = 1'000'000;  // in all; beyond it the oldest are forgotten
+// Pending ones of one node, stream and address. More than that come from behind one address rarely,
+// and one who only asks must not make a node look busy.
+constexpr std::size_t most_waiting = 32;
 
 struct TextHash {
   using is_transparent = void;
@@ -168,16 +171,19 @@ Viewers::~Viewers() = default;
 std::string Viewers::redirect(Clock::time_point now, std::string_view node_id,
                               std::string_view stream, std::string_view client_ip,
                               std::uint64_t estimate) {
+  auto id = fast_uuid();
+  auto where = meeting(node_id, stream, client_ip);
+  auto waiting = book_->pending_at.find(where);
+  if (waiting != book_->pending_at.end() && waiting->second.size() >= most_waiting) return id;
   auto& node = book_->node(node_id);
   if (book_->size >= most_viewers) {
     auto& oldest = node.gone.empty() ? node.pending : node.gone;
     if (!oldest.empty()) book_->erase(oldest, oldest.begin());
   }
-  auto id = fast_uuid();
   auto& viewer = node.pending.emplace_back();
   auto place = std::prev(node.pending.end());
   viewer.id = id;
-  viewer.place = meeting(node_id, stream, client_ip);
+  viewer.place = std::move(where);
   viewer.since = now;
   viewer.estimate = estimate;
   viewer.node = &node;

@@ -36,7 +36,7 @@ class Viewers {
   ~Viewers();
 
   // A viewer is sent to this node: its id (a UUID) goes with it as fwcid. `estimate` is what it is
-  // expected to cost, in bytes a second.
+  // expected to cost, in bytes a second. Beyond 32 that wait at one place an id is all there is.
   std::string redirect(Clock::time_point now, std::string_view node, std::string_view stream,
                        std::string_view client_ip, std::uint64_t estimate);
   // Found by correlation id, else the oldest pending one of this node, stream and address. False:

@@ -24,6 +24,19 @@ StreamView view_of(const Model& model, const std::string& name, const StreamReco
   return view;
 }
 
+// Makes a view of each on the page.
+template <class All, class View>
+auto paged(const All& all, Page page, View view) {
+  std::vector<decltype(view(*all.begin()))> views;
+  auto left = std::min(page.limit, all.size() - std::min(all.size(), page.offset));
+  if (left == 0) return views;
+  views.reserve(left);
+  for (auto next = std::next(all.begin(), static_cast<std::ptrdiff_t>(page.offset)); left > 0;
+       ++next, --left)
+    views.push_back(view(*next));
+  return views;
+}
+
 // FNV-1a, with what was said before.
 class Hash {
  public:
@@ -46,11 +59,21 @@ std::optional<NodeView> Cluster::node(const std::string& id) const {
   return view_of(core_->model, *record);
 }
 
-std::vector<NodeView> Cluster::nodes() const {
-  std::vector<NodeView> all;
-  for (const auto& [id, record] : core_->model.nodes())
-    all.push_back(view_of(core_->model, record));
-  return all;
+std::vector<NodeView> Cluster::nodes(Page page) const {
+  return paged(core_->model.nodes(), page,
+               [this](const auto& each) { return view_of(core_->model, each.second); });
+}
+
+std::vector<StreamInstanceState> Cluster::instances_on(const std::string& node) const {
+  std::vector<StreamInstanceState> instances;
+  for (const auto& stream : core_->model.carried(node).streams)
+    if (const auto* instance = core_->model.instance(stream, node)) instances.push_back(*instance);
+  return instances;
+}
+
+std::vector<std::string> Cluster::streams_on(const std::string& node) const {
+  const auto& names = core_->model.carried(node).streams;
+  return {names.begin(), names.end()};
 }
 
 std::optional<StreamView> Cluster::stream(const std::string& name) const {
@@ -59,11 +82,9 @@ std::optional<StreamView> Cluster::stream(const std::string& name) const {
   return view_of(core_->model, name, *record);
 }
 
-std::vector<StreamView> Cluster::streams() const {
-  std::vector<StreamView> all;
-  for (const auto& [name, record] : core_->model.streams())
-    all.push_back(view_of(core_->model, name, record));
-  return all;
+std::vector<StreamView> Cluster::streams(Page page) const {
+  return paged(core_->model.streams(), page,
+               [this](const auto& each) { return view_of(core_->model, each.first, each.second); });
 }
 
 std::optional<ArtifactState> Cluster::artifact(const std::string& content_id) const {
@@ -72,11 +93,13 @@ std::optional<ArtifactState> Cluster::artifact(const std::string& content_id) co
   return *known;
 }
 
-std::vector<ArtifactState> Cluster::artifacts() const {
-  std::vector<ArtifactState> all;
-  for (const auto& [id, artifact] : core_->model.artifacts()) all.push_back(artifact);
-  return all;
+std::vector<ArtifactState> Cluster::artifacts(Page page) const {
+  return paged(core_->model.artifacts(), page, [](const auto& each) { return each.second; });
 }
+
+std::size_t Cluster::node_count() const { return core_->model.nodes().size(); }
+std::size_t Cluster::stream_count() const { return core_->model.streams().size(); }
+std::size_t Cluster::artifact_count() const { return core_->model.artifacts().size(); }
 
 // Without what each instance has for itself (silence, penalties) and what follows from the rest
 // (sums).

@@ -7,6 +7,7 @@
 #include <iterator>
 #include <utility>
 
+#include "balance/view.h"
 #include "http/target.h"
 
 namespace warren::foghorn {
@@ -86,6 +87,12 @@ bool comes_by_itself(const HttpRequest& request) {
   return std::ranges::all_of(telling, [&](auto name) { return request.header(name).empty(); });
 }
 
+// Not by a name that a foreign page made point here.
+bool is_for_here(const HttpRequest& request) {
+  auto host = without_port(request.header("host"));
+  return same_word(host, "localhost") || host == "127.0.0.1" || host == "[::1]";
+}
+
 }  // namespace
 
 const std::vector<Output>& OutputCache::of(std::uint32_t place, const balance::NodeFacts& node) {
@@ -107,7 +114,7 @@ bool Call::is_method(std::string_view method) const {
 }
 
 void refuse(HttpAnswer& answer, int status, std::string_view code, std::string_view message) {
-  answer.clear();
+  answer.body.clear();
   answer.status = status;
   give(answer, json::object{{"error", reason_of(status)}, {"message", message}, {"code", code}});
 }
@@ -120,6 +127,12 @@ void refuse(HttpAnswer& answer, const Error& error) {
   refuse(answer, status_of(error.code), code, error.what);
 }
 
+void send_to(HttpAnswer& answer, int status, std::string_view url) {
+  if (!answer.add("Location", url))
+    return refuse(answer, 500, "INVALID_LOCATION", "the way there cannot be told");
+  answer.status = status;
+}
+
 void refuse_method(HttpAnswer& answer, std::string_view allowed) {
   refuse(answer, 405, "METHOD_NOT_ALLOWED", fmt::format("here one can {}", allowed));
   answer.add("Allow", allowed);
@@ -129,6 +142,14 @@ void give(HttpAnswer& answer, const json::value& value) {
   answer.type = "application/json";
   write(answer.body, value);
   answer.body.push_back('\n');
+}
+
+json::value value_in(std::string_view text) {
+  boost::system::error_code error;
+  json::parse_options options;
+  options.max_depth = 128;  // twice what a report may have
+  auto value = json::parse(text, error, {}, options);
+  return error ? json::object{} : value;
 }
 
 ViewerPlace place_of(const HttpRequest& request) {
@@ -166,15 +187,19 @@ asio::ip::address client_of(const HttpRequest& request,
   auto client = request.client;
   auto is_proxy = [&] { return std::ranges::count(proxies, client) > 0; };
   if (proxies.empty() || !is_proxy()) return client;
-  auto list = request.header("x-forwarded-for");
-  while (!list.empty() && is_proxy()) {
-    auto comma = list.rfind(',');
-    auto word = trimmed(comma == list.npos ? list : list.substr(comma + 1));
-    list = comma == list.npos ? std::string_view() : list.substr(0, comma);
-    boost::system::error_code error;
-    auto address = asio::ip::make_address(std::string(word), error);
-    if (error) break;
-    client = address;
+  // Several lines are one list, and what the nearest proxy added is at its end.
+  for (auto line = request.header_count; line-- > 0;) {
+    if (!same_word(request.headers[line].name, "x-forwarded-for")) continue;
+    auto list = request.headers[line].value;
+    while (!list.empty() && is_proxy()) {
+      auto comma = list.rfind(',');
+      auto word = trimmed(comma == list.npos ? list : list.substr(comma + 1));
+      list = comma == list.npos ? std::string_view() : list.substr(0, comma);
+      boost::system::error_code error;
+      auto address = asio::ip::make_address(std::string(word), error);
+      if (error) return client;
+      client = address;
+    }
   }
   return client;
 }
@@ -182,14 +207,39 @@ asio::ip::address client_of(const HttpRequest& request,
 bool is_trusted(const HttpRequest& request, const SurfaceTerms& terms) {
   if (!terms.token.empty())
     return same_secret(bearer_token(request.header("authorization")), terms.token);
-  return request.client.is_loopback() && comes_by_itself(request);
+  return terms.is_only_here && request.client.is_loopback() && is_for_here(request) &&
+         comes_by_itself(request);
+}
+
+std::string expect_viewer(Call& call, std::string_view node, std::string_view content) {
+  if (call.request.method == "HEAD") return {};
+  return "fwcid=" + call.cluster.redirect(node, content, call.client.to_string());
+}
+
+bool is_loading(Call& call) {
+  if (call.cluster.health() != MirrorHealth::loading) return false;
+  refuse(call.answer, 503, "LOADING", "this instance has not loaded its cluster yet");
+  call.answer.add("Retry-After", "1");
+  return true;
+}
+
+const balance::NodeFacts* best_of(const balance::RoutingTable& table,
+                                  const balance::Decision& decision) {
+  for (std::size_t i = 0; i < decision.count; ++i)
+    if (const auto* node = balance::node_at(table, decision.best[i].node);
+        node && !node->base_url.empty())
+      return node;
+  return nullptr;
 }
 
 bool may_change(const Call& call) {
   if (is_trusted(call.request, call.terms)) return true;
   if (call.terms.token.empty()) {
     refuse(call.answer, 403, "FORBIDDEN",
-           "without FOGHORN_TOKEN only programs on this machine may change something");
+           call.terms.is_only_here
+               ? "without FOGHORN_TOKEN only programs on this machine may change something"
+               : "set FOGHORN_TOKEN: without it nothing is changed, unless the instance listens on "
+                 "this machine alone (--listen 127.0.0.1)");
   } else {
     refuse(call.answer, 401, "UNAUTHORIZED", "this needs the bearer token of this Foghorn");
     call.answer.add("WWW-Authenticate", "Bearer");

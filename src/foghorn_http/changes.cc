@@ -204,24 +204,27 @@ Result<> change_artifact(Call& call, const std::string& id) {
 }
 
 // A page of a list: ?offset=, ?limit=.
+Page page_of(const Call& call) {
+  return {number_of(call, "offset", 0, std::size_t(-1)),
+          number_of(call, "limit", page_size, most_page)};
+}
+
 template <class List, class Show>
-void give_page(Call& call, const List& list, Show show) {
-  auto offset = number_of(call, "offset", 0, list.size());
-  auto limit = number_of(call, "limit", page_size, most_page);
+void give_page(Call& call, const List& list, std::size_t total, Show show) {
   json::array page;
-  for (auto i = offset; i < list.size() && page.size() < limit; ++i) page.push_back(show(list[i]));
-  call.answer.add("X-Total-Count", std::to_string(list.size()));
+  for (const auto& each : list) page.push_back(show(each));
+  call.answer.add("X-Total-Count", std::to_string(total));
   give(call.answer, page);
 }
 
-json::value stored(const ArtifactState& artifact) { return json::parse(to_json(artifact)); }
+json::value stored(const ArtifactState& artifact) { return value_in(to_json(artifact)); }
 
 }  // namespace
 
 void nodes(Call& call) {
   if (call.rest.empty() || call.rest == "/") {
     if (!call.is_method("GET")) return refuse_method(call.answer, "GET, HEAD");
-    return give_page(call, call.cluster.nodes(),
+    return give_page(call, call.cluster.nodes(page_of(call)), call.cluster.node_count(),
                      [](const NodeView& node) { return json::value(shown(node)); });
   }
   auto id = next_id(call, "node id");
@@ -241,9 +244,9 @@ void streams(Call& call) {
   if (call.rest.empty() || call.rest == "/") {
     if (!call.is_method("GET")) return refuse_method(call.answer, "GET, HEAD");
     bool is_full = call.query("full") == "true";
-    return give_page(call, call.cluster.streams(), [is_full](const StreamView& stream) {
-      return json::value(shown(stream, is_full));
-    });
+    return give_page(
+        call, call.cluster.streams(page_of(call)), call.cluster.stream_count(),
+        [is_full](const StreamView& stream) { return json::value(shown(stream, is_full)); });
   }
   auto id = next_id(call, "stream");
   if (!id) return refuse(call.answer, id.error());
@@ -267,7 +270,8 @@ void streams(Call& call) {
 void artifacts(Call& call) {
   if (call.rest.empty() || call.rest == "/") {
     if (!call.is_method("GET")) return refuse_method(call.answer, "GET, HEAD");
-    return give_page(call, call.cluster.artifacts(), stored);
+    return give_page(call, call.cluster.artifacts(page_of(call)), call.cluster.artifact_count(),
+                     stored);
   }
   auto id = next_id(call, "content id");
   if (!id) return refuse(call.answer, id.error());

@@ -1,6 +1,7 @@
 // The queries that media servers send to their balancer.
 #include <boost/json.hpp>
 #include <charconv>
+#include <limits>
 
 #include "balance/view.h"
 #include "foghorn_http/routes.h"
@@ -46,11 +47,12 @@ void each_node(const RoutingTable& table, Visit visit) {
 
 // "*" is every stream, "live-*" all that begin so, everything else itself.
 template <class Visit>
-void each_match(const RoutingTable& table, std::string_view pattern, Visit visit) {
+void each_match(Call& call, std::string_view pattern, Visit visit) {
   if (!pattern.ends_with('*')) return visit(bare_name(pattern));
+  call.cost += cost_of_all;
   pattern.remove_suffix(1);
   auto prefix = bare_name(pattern);
-  balance::each_stream(table, [&](const balance::StreamFacts& stream) {
+  balance::each_stream(call.cluster.table_here(), [&](const balance::StreamFacts& stream) {
     if (stream.name.starts_with(prefix)) visit(std::string_view(stream.name));
   });
 }
@@ -60,6 +62,17 @@ struct Sums {
   double bandwidth = 0;
   bool is_there = false;
 };
+
+// What nodes say may be anything.
+void add(std::int64_t& sum, std::int64_t more) {
+  if (__builtin_add_overflow(sum, more, &sum)) sum = std::numeric_limits<std::int64_t>::max();
+}
+
+std::uint64_t whole(double number) {
+  constexpr double most = 9e18;
+  return number >= 0 ? static_cast<std::uint64_t>(std::min(number, most)) : 0;
+}
+
 // Over the nodes that are active. Of a node's bandwidth a stream has what its viewers make up.
 Sums sums_of(const Call& call, std::string_view stream) {
   Sums sums;
@@ -73,9 +86,9 @@ Sums sums_of(const Call& call, std::string_view stream) {
     sums.is_there = true;
     // A node counts connections; where it does not, we count who came and went.
     auto viewers = std::max(instance.total_connections, instance.viewers);
-    sums.viewers += viewers;
-    sums.bytes_up += instance.bytes_up;
-    sums.bytes_down += instance.bytes_down;
+    add(sums.viewers, viewers);
+    add(sums.bytes_up, instance.bytes_up);
+    add(sums.bytes_down, instance.bytes_down);
     if (node->connections > 0)
       sums.bandwidth +=
           node->up_speed * static_cast<double>(viewers) / static_cast<double>(node->connections);
@@ -85,18 +98,16 @@ Sums sums_of(const Call& call, std::string_view stream) {
 
 void tell_viewers(Call& call, const std::string& pattern) {
   std::int64_t viewers = 0;
-  each_match(call.cluster.table_here(), pattern,
-             [&](auto name) { viewers += sums_of(call, name).viewers; });
+  each_match(call, pattern, [&](auto name) { add(viewers, sums_of(call, name).viewers); });
   call.answer.body = std::to_string(viewers);
 }
 
 void tell_stream_stats(Call& call, const std::string& pattern) {
   json::object all;
-  each_match(call.cluster.table_here(), pattern, [&](std::string_view name) {
+  each_match(call, pattern, [&](std::string_view name) {
     auto sums = sums_of(call, name);
     if (sums.is_there)
-      all[name] = json::array{sums.viewers, static_cast<std::uint64_t>(sums.bandwidth),
-                              sums.bytes_up, sums.bytes_down};
+      all[name] = json::array{sums.viewers, whole(sums.bandwidth), sums.bytes_up, sums.bytes_down};
   });
   give(call.answer, all);
 }
@@ -104,7 +115,8 @@ void tell_stream_stats(Call& call, const std::string& pattern) {
 void tell_servers(Call& call) {
   json::object all;
   each_node(call.cluster.table_here(), [&](std::uint32_t, const NodeFacts& node) {
-    all[public_host(node.base_url).host] = is_active(node) ? "Monitored (online)" : "Offline";
+    if (!node.base_url.empty())
+      all[public_host(node.base_url).host] = is_active(node) ? "Monitored (online)" : "Offline";
   });
   give(call.answer, all);
 }
@@ -137,6 +149,7 @@ void tell_hosts(Call& call, const std::string& host) {
     if (each.rejection == balance::Rejection::none) scores[each.node] = each.score;
   each_node(table, [&](std::uint32_t place, const NodeFacts& node) {
     auto of_node = public_host(node.base_url).host;
+    if (of_node.empty()) return;
     if (!host.empty() && of_node != public_host(host).host && without_port(of_node) != host) return;
     auto status = host_status(call, place, node);
     if (auto score = scores.find(place); score != scores.end())
@@ -185,6 +198,7 @@ std::string source_on(const Call& call, const NodeFacts& node) {
 }
 
 void source(Call& call, const std::string& given) {
+  if (is_loading(call)) return;
   std::string stream(bare_name(given));
   auto adjustments = adjustments_of(call.request);
   auto capabilities = call.query("cap").value_or("");
@@ -194,7 +208,6 @@ void source(Call& call, const std::string& given) {
                        .longitude = place.longitude,
                        .adjustments = adjustments,
                        .client = balance::binary_host(call.client.to_string()),
-                       .most = 1,
                        .for_source = true,
                        .capabilities = capabilities,
                        .policy = call.terms.policy};
@@ -202,17 +215,18 @@ void source(Call& call, const std::string& given) {
   if (call.query("explain") == "1") return give(call.answer, explanation(table, query));
   auto decision = balance::choose(table, query);
   std::optional<std::string> url;
-  if (!decision.empty()) url = source_on(call, *balance::node_at(table, decision.best[0].node));
+  if (const auto* node = best_of(table, decision)) url = source_on(call, *node);
   if (!url && call.federation) url = call.federation->source_of(stream);
+  // Whoever wrote the link chose the fallback: nobody is sent there.
+  bool is_found = url.has_value();
   if (!url) url = call.query("fallback").value_or("");
   if (url->empty()) url = fmt::format("dtsc://localhost:{}", dtsc_port);
   call.answer.body = *url;
-  if (call.query("redirect") != "1") return;
-  call.answer.status = 302;
-  call.answer.add("Location", *url);
+  if (is_found && call.query("redirect") == "1") send_to(call.answer, 302, *url);
 }
 
 void ingest(Call& call, const std::string& cpu) {
+  if (is_loading(call)) return;
   double percent = 0;
   auto read = std::from_chars(cpu.data(), cpu.data() + cpu.size(), percent);
   if (read.ec != std::errc() || read.ptr != cpu.data() + cpu.size() || !(percent >= 0) ||
@@ -224,13 +238,11 @@ void ingest(Call& call, const std::string& cpu) {
   balance::Query query{.latitude = place.latitude,
                        .longitude = place.longitude,
                        .adjustments = adjustments,
-                       .most = 1,
                        .capabilities = capabilities,
                        .policy = call.terms.policy};
   const auto& table = call.cluster.table_here();
   if (call.query("explain") == "1") return give(call.answer, explanation(table, query));
-  auto decision = balance::choose(table, query);
-  const auto* node = decision.empty() ? nullptr : balance::node_at(table, decision.best[0].node);
+  const auto* node = best_of(table, balance::choose(table, query));
   bool is_full = !node || node->cpu_percent * 10 + percent * 10 >= 1000;
   call.answer.body = is_full ? "FULL" : std::string(public_host(node->base_url).host);
 }
@@ -246,24 +258,22 @@ void tell_host(Call& call, const std::string& stream, std::string_view host,
   auto url = fmt::format("{}://{}/{}", scheme, host, stream);
   url = with_query(std::move(url), query_without(call.request.query, "fwcid"));
   if (node) {
-    auto id = call.cluster.redirect(node->id, bare_name(stream), call.client.to_string());
-    url = with_query(std::move(url), "fwcid=" + id);
+    url = with_query(std::move(url), expect_viewer(call, node->id, bare_name(stream)));
   }
-  call.answer.status = 307;
-  call.answer.add("Location", url);
-  call.answer.body = std::move(url);
+  call.answer.body = url;
+  send_to(call.answer, 307, url);
 }
 
 void tell_placed(Call& call, const std::string& stream, const federation::Placement& placed) {
   using federation::Way;
   const auto& table = placed.table ? *placed.table : call.cluster.table_here();
   const NodeFacts* node = nullptr;
-  if (placed.way == Way::local && !placed.local.empty())
-    node = balance::node_at(table, placed.local.best[0].node);
+  if (placed.way == Way::local) node = best_of(table, placed.local);
   if (placed.way == Way::pull)
     if (auto place = balance::place_of(table, placed.node_id))
       node = balance::node_at(table, *place);
-  if (node) return tell_host(call, stream, public_host(node->base_url).host, node);
+  if (node && !node->base_url.empty())
+    return tell_host(call, stream, public_host(node->base_url).host, node);
   if (placed.way == Way::redirect && !placed.remote.empty())
     return tell_host(call, stream, public_host(placed.remote.front().base_url).host, nullptr);
   call.answer.body = "localhost";
@@ -305,6 +315,7 @@ Work stream_host(Call& call, std::string stream) {
     refuse(call.answer, 400, "INVALID", "this is neither a route nor the name of a stream");
     return std::nullopt;
   }
+  if (is_loading(call)) return std::nullopt;
   auto adjustments = adjustments_of(call.request);
   auto capabilities = call.query("cap").value_or("");
   auto place = place_of(call.request);
@@ -312,7 +323,6 @@ Work stream_host(Call& call, std::string stream) {
                        .latitude = place.latitude,
                        .longitude = place.longitude,
                        .adjustments = adjustments,
-                       .most = 1,
                        .capabilities = capabilities,
                        .policy = call.terms.policy};
   const auto& table = call.cluster.table_here();
@@ -321,8 +331,7 @@ Work stream_host(Call& call, std::string stream) {
     return std::nullopt;
   }
   if (call.federation) return federated_host(call, stream, query);
-  auto decision = balance::choose(table, query);
-  const auto* node = decision.empty() ? nullptr : balance::node_at(table, decision.best[0].node);
+  const auto* node = best_of(table, balance::choose(table, query));
   if (node)
     tell_host(call, stream, public_host(node->base_url).host, node);
   else

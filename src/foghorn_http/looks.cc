@@ -1,6 +1,5 @@
 // What operators look at: /nodes/overview and its siblings, /v1/balance, /v1/digest, …
 #include <boost/json.hpp>
-#include <map>
 
 #include "balance/view.h"
 #include "foghorn/json_fields.h"
@@ -31,18 +30,15 @@ bool can_all(const NodeView& node, std::string_view list) {
   return true;
 }
 
-// Streams by the node that has them; with `full` as much of each as is known.
-std::map<std::string, json::array> streams_of(const Call& call, bool full) {
-  std::map<std::string, json::array> by_node;
-  for (const auto& stream : call.cluster.streams())
-    for (const auto& instance : stream.instances) {
-      auto& list = by_node[instance.node_id];
-      if (full)
-        list.push_back(json::parse(to_json(instance)));
-      else
-        list.emplace_back(stream.state.internal_name);
-    }
-  return by_node;
+// What a node carries; with `full` as much of each as is known.
+json::array streams_of(const Call& call, const std::string& node, bool full) {
+  json::array list;
+  if (full)
+    for (const auto& instance : call.cluster.instances_on(node))
+      list.push_back(value_in(to_json(instance)));
+  else
+    for (const auto& stream : call.cluster.streams_on(node)) list.emplace_back(stream);
+  return list;
 }
 
 void overview(Call& call) {
@@ -51,14 +47,14 @@ void overview(Call& call) {
   auto capabilities = call.query("cap").value_or("");
   auto offset = number_of(call, "offset", 0, std::size_t(-1));
   auto limit = number_of(call, "limit", page_size, most_page);
-  auto by_node = streams_of(call, full);
+  call.cost += cost_of_all;
   json::array page;
   std::size_t count = 0;
   for (const auto& node : call.cluster.nodes()) {
     if ((!with_stale && node.state.is_stale) || !can_all(node, capabilities)) continue;
     if (count++ < offset || page.size() >= limit) continue;
     auto each = shown(node);
-    each["streams"] = std::move(by_node[node.state.node_id]);
+    each["streams"] = streams_of(call, node.state.node_id, full);
     page.push_back(std::move(each));
   }
   call.answer.add("X-Total-Count", std::to_string(count));
@@ -157,11 +153,11 @@ void tell_peers(Call& call) {
 }  // namespace
 
 void operations(Call& call) {
+  auto whole = call.rest;
   auto id = percent_decoded(next_part(call.rest)).value_or("");
   auto action = next_part(call.rest);
   if (action == "mode") {
-    // The same as below /v1.
-    call.rest = call.request.path.substr(call.request.path.find("/nodes") + 6);
+    call.rest = whole;  // the same as below /v1
     return nodes(call);
   }
   if (!call.is_method("GET")) return refuse_method(call.answer, "GET, HEAD");
@@ -177,6 +173,7 @@ Work look(Call& call, std::string_view what) {
   } else if (what == "balance") {
     balance_for(call);
   } else if (what == "digest") {
+    call.cost += cost_of_all;
     give(call.answer, json::object{{"cluster_id", call.cluster.terms().cluster_id},
                                    {"digest", call.cluster.digest()},
                                    {"waiting_changes", call.cluster.waiting_changes()}});
@@ -221,7 +218,7 @@ json::object explanation(const balance::RoutingTable& table, const balance::Quer
 }
 
 json::object shown(const NodeView& node) {
-  auto object = json::parse(to_json(node.state)).as_object();
+  auto object = value_in(to_json(node.state)).as_object();
   object["operational_mode"] = name(node.mode);
   object["is_active"] = node.is_active;
   object["stream_count"] = node.streams;
@@ -230,11 +227,11 @@ json::object shown(const NodeView& node) {
 }
 
 json::object shown(const StreamView& stream, bool with_instances) {
-  auto object = json::parse(to_json(stream.state)).as_object();
+  auto object = value_in(to_json(stream.state)).as_object();
   json::array instances;
   for (const auto& instance : stream.instances) {
     if (with_instances)
-      instances.push_back(json::parse(to_json(instance)));
+      instances.push_back(value_in(to_json(instance)));
     else
       instances.emplace_back(instance.node_id);
   }

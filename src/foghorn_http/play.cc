@@ -34,31 +34,29 @@ void redirect_to(Call& call, const PlaybackPath& asked, const Found& found,
   auto url = with_manifest(output_url(output.url, node.base_url, asked.key), asked.manifest);
   if (!call.request.query.empty())
     url = with_query(std::move(url), query_without(call.request.query, "fwcid"));
-  auto id = call.cluster.redirect(node.id, found.content, call.client.to_string());
-  call.answer.status = 307;
-  call.answer.add("Location", with_query(std::move(url), "fwcid=" + id));
+  send_to(call.answer, 307,
+          with_query(std::move(url), expect_viewer(call, node.id, found.content)));
 }
 
 std::string remote_url(const Call& call, const PlaybackPath& asked, const Placement& placement) {
   auto url = placement.redirect_url(asked.key, call.cluster.terms().cluster_id);
-  if (!asked.protocol.empty())
+  auto protocol = percent_encoded(asked.protocol);
+  if (!protocol.empty())
     url = with_manifest(std::move(url), asked.manifest.empty()
-                                            ? asked.protocol
-                                            : fmt::format("{}/{}", asked.protocol, asked.manifest));
+                                            ? protocol
+                                            : fmt::format("{}/{}", protocol, asked.manifest));
   return with_query(std::move(url),
                     query_without(query_without(call.request.query, "fwcid"), "from"));
 }
 
 void redirect(Call& call, const PlaybackPath& asked, const Found& found,
               const RoutingTable& table) {
-  if (found.way == Way::redirect) {
-    call.answer.status = 307;
-    return call.answer.add("Location", remote_url(call, asked, *found.placement));
-  }
+  if (found.way == Way::redirect)
+    return send_to(call.answer, 307, remote_url(call, asked, *found.placement));
   for (std::size_t i = 0; i < found.local.count; ++i) {
     auto place = found.local.best[i].node;
     const auto* node = balance::node_at(table, place);
-    if (!node) continue;
+    if (!node || node->base_url.empty()) continue;
     if (const auto* output = find_output(call.outputs.of(place, *node), asked.protocol))
       return redirect_to(call, asked, found, *node, *output);
   }
@@ -91,11 +89,14 @@ json::object endpoint(Call& call, const PlaybackPath& asked, const RoutingTable&
   return object;
 }
 
-json::object remote_endpoint(const PlaybackPath& asked, const federation::RemoteChoice& choice) {
+// With where he comes from: who is sent on is not sent on again.
+json::object remote_endpoint(const Call& call, const PlaybackPath& asked,
+                             const federation::RemoteChoice& choice) {
   return {{"nodeId", choice.node_id},
           {"baseUrl", choice.base_url},
           {"protocol", "redirect"},
-          {"url", fmt::format("{}/play/{}", choice.play_url, percent_encoded(asked.key))},
+          {"url", fmt::format("{}/play/{}?from={}", choice.play_url, percent_encoded(asked.key),
+                              percent_encoded(call.cluster.terms().cluster_id))},
           {"loadScore", choice.score},
           {"clusterId", choice.cluster}};
 }
@@ -130,26 +131,32 @@ json::object metadata(const Call& call, const Found& found, const json::value& p
   return about;
 }
 
+void no_node(Call& call, std::string_view why) {
+  refuse(call.answer, 500, "PLAYBACK_RESOLUTION_FAILED", why);
+  call.answer.add("Retry-After", "2");
+}
+
 void describe(Call& call, const PlaybackPath& asked, const Found& found,
               const RoutingTable& table) {
   json::array all;
   for (std::size_t i = 0; i < found.local.count && all.size() < 5; ++i)
-    if (balance::node_at(table, found.local.best[i].node))
+    if (const auto* node = balance::node_at(table, found.local.best[i].node);
+        node && !node->base_url.empty())
       all.push_back(endpoint(call, asked, table, found.local.best[i]));
   if (found.placement) {
     json::array remote;
     for (const auto& choice : found.placement->remote)
-      remote.push_back(remote_endpoint(asked, choice));
+      remote.push_back(remote_endpoint(call, asked, choice));
     auto at = found.way == Way::redirect ? all.begin() : all.end();
     all.insert(at, remote.begin(), remote.end());
   }
+  if (all.empty()) return no_node(call, "no node that has it says where it can be reached");
   if (all.size() > 5) all.resize(5);
-  if (found.way != Way::redirect && found.local.count > 0) {
-    const auto& node = *balance::node_at(table, found.local.best[0].node);
-    auto id = call.cluster.redirect(node.id, found.content, call.client.to_string());
+  if (const auto* node = best_of(table, found.local); node && found.way != Way::redirect) {
     auto& first = all.front().as_object();
     std::string url(first["url"].as_string());
-    if (!url.empty()) first["url"] = with_query(std::move(url), "fwcid=" + id);
+    auto carries = expect_viewer(call, node->id, found.content);
+    if (!url.empty()) first["url"] = with_query(std::move(url), carries);
   }
   json::value primary = all.front();
   all.erase(all.begin());
@@ -172,11 +179,6 @@ void not_known(Call& call, const PlaybackPath& asked) {
          fmt::format("there is no stream and nothing stored under {}", asked.key));
 }
 
-void no_node(Call& call, std::string_view why) {
-  refuse(call.answer, 503, "PLAYBACK_RESOLUTION_FAILED", why);
-  call.answer.add("Retry-After", "2");
-}
-
 // What is stored, here or elsewhere.
 void play_stored(Call& call, const PlaybackPath& asked, const RoutingTable& table) {
   auto viewer = place_for(call);
@@ -185,7 +187,9 @@ void play_stored(Call& call, const PlaybackPath& asked, const RoutingTable& tabl
   for (auto place : places)
     if (found.local.count < 5) found.local.best[found.local.count++] = {place, 0};
   if (found.local.count > 0) return hand_out(call, asked, found, table);
-  if (!call.federation) return not_known(call, asked);
+  // Who was sent here is not sent on: the other may believe that it is here.
+  bool was_sent = !call.request.query.empty() && !call.query("from").value_or("").empty();
+  if (!call.federation || was_sent) return not_known(call, asked);
   Placement elsewhere;
   elsewhere.way = Way::redirect;
   elsewhere.remote = call.federation->artifact_at(asked.key, viewer.latitude, viewer.longitude);
@@ -261,6 +265,7 @@ Work play(Call& call) {
     refuse(call.answer, 400, "INVALID_VIEW_KEY", checked.error().what);
     return std::nullopt;
   }
+  if (is_loading(call)) return std::nullopt;
   const auto& table = call.cluster.table_here();
   const auto* stream = balance::find_playback(table, asked->key);
   if (!stream) stream = balance::find_stream(table, bare_name(asked->key));

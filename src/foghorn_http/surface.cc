@@ -17,7 +17,7 @@ enum Group : std::size_t { viewers, balancer, state, operators, group_count };
 constexpr std::array<const char*, group_count> group_names{"play", "balancer", "state",
                                                            "operations"};
 
-constexpr std::size_t most_connections = 8192, small_body = 16u << 10;
+constexpr std::size_t most_connections = 8192, most_from_one = 1024, small_body = 16u << 10;
 
 // Any page may ask; what changes state is not for pages.
 constexpr std::string_view any_origin =
@@ -92,27 +92,31 @@ Surface::Core::Served* Surface::Core::find(std::string_view id) {
 
 bool Surface::Core::is_ready() const {
   return std::ranges::all_of(clusters_, [](const Served& each) {
-    return each.of.cluster->health() != MirrorHealth::loading;
+    return each.of.cluster->health() != MirrorHealth::loading && !each.of.cluster->problem();
   });
 }
 
 // Alive in any case; what cannot be relied upon is named.
 void Surface::Core::tell_health(HttpAnswer& answer) {
   json::array clusters;
-  bool is_well = true;
+  bool is_well = true, is_loaded = true;
   for (const auto& each : clusters_) {
     const auto& cluster = *each.of.cluster;
     auto age = std::chrono::duration_cast<std::chrono::milliseconds>(cluster.age());
-    clusters.push_back(json::object{{"cluster_id", cluster.terms().cluster_id},
-                                    {"instance_id", cluster.terms().instance_id},
-                                    {"state", name(cluster.health())},
-                                    {"age_ms", age.count()},
-                                    {"waiting_changes", cluster.waiting_changes()}});
-    is_well = is_well && cluster.health() == MirrorHealth::current;
+    json::object says{{"cluster_id", cluster.terms().cluster_id},
+                      {"instance_id", cluster.terms().instance_id},
+                      {"state", name(cluster.health())},
+                      {"age_ms", age.count()},
+                      {"waiting_changes", cluster.waiting_changes()}};
+    auto problem = cluster.problem();
+    if (problem) says["problem"] = problem->what;
+    clusters.push_back(std::move(says));
+    is_well = is_well && !problem && cluster.health() == MirrorHealth::current;
+    is_loaded = is_loaded && cluster.health() != MirrorHealth::loading;
   }
-  give(answer, json::object{{"status", is_well      ? "healthy"
-                                       : is_ready() ? "degraded"
-                                                    : "loading"},
+  give(answer, json::object{{"status", is_well     ? "healthy"
+                                       : is_loaded ? "degraded"
+                                                   : "loading"},
                             {"clusters", std::move(clusters)}});
 }
 
@@ -177,8 +181,11 @@ Work Surface::Core::route(Call& call, Group& group) {
 
 Work Surface::Core::answer(const HttpRequest& request, HttpAnswer& answer) {
   auto client = client_of(request, terms_.proxies);
-  if (!client.is_loopback() && !limit_.admits(client, Clock::now())) {
+  // Who was forwarded may call himself anything.
+  bool is_limited = client != request.client || !client.is_loopback();
+  if (is_limited && !limit_.admits(client, Clock::now())) {
     ++limited_;
+    answer.headers = any_origin;
     refuse(answer, 429, "TOO_MANY_REQUESTS", "there are more requests from here than allowed");
     answer.add("Retry-After", "1");
     return std::nullopt;
@@ -203,6 +210,7 @@ Work Surface::Core::answer(const HttpRequest& request, HttpAnswer& answer) {
             served->outputs, client, path};
   auto group = Group::operators;
   auto work = route(call, group);
+  if (is_limited) limit_.charge(client, call.cost + static_cast<double>(answer.body.size() / 8192));
   if (work) return counted(*this, group, answer, *std::move(work));
   count(group, answer.status);
   return std::nullopt;
@@ -216,6 +224,10 @@ HttpTerms Surface::Core::http_terms(std::string address, unsigned short port) co
   terms.is_for_this_machine = false;
   terms.headers = "Cache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\n";
   terms.most_body = most_report_bytes;
+  terms.most_from = [this](const asio::ip::address& client) {
+    bool is_many = client.is_loopback() || std::ranges::count(terms_.proxies, client) > 0;
+    return is_many ? most_connections : most_from_one;
+  };
   // Who may change nothing gets little memory.
   terms.body_limit = [this](const HttpRequest& head) {
     return is_trusted(head, terms_) ? most_report_bytes : small_body;

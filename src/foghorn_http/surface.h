@@ -23,8 +23,10 @@ namespace warren::foghorn {
 
 struct SurfaceTerms {
   // What changes state needs it as a bearer token. Empty: such requests must come from this
-  // machine, neither through a proxy nor out of a browser.
+  // machine, under its name, neither through a proxy nor out of a browser; and since a proxy need
+  // not say that it is one, nobody else may reach the server at all.
   std::string token = {};
+  bool is_only_here = false;  // the server listens on loopback alone
   balance::Policy policy = balance::Policy::compat;
   std::vector<asio::ip::address> proxies = {};  // whose X-Forwarded-For is believed
   RateTerms rate = {};                          // per client; this machine is not limited

@@ -58,4 +58,11 @@ bool RateLimit::admits(const asio::ip::address& client, Clock::time_point now) {
   return true;
 }
 
+void RateLimit::charge(const asio::ip::address& client, double requests) {
+  if (requests <= 0) return;
+  auto name = name_of(client, seed_);
+  auto& bucket = buckets_[name & (buckets_.size() - 1)];
+  if (bucket.client == name) bucket.left = std::max(bucket.left - requests, -terms_.burst);
+}
+
 }  // namespace warren

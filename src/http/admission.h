@@ -28,6 +28,8 @@ class RateLimit {
  public:
   explicit RateLimit(RateTerms terms = {});
   bool admits(const asio::ip::address& client, Clock::time_point now);
+  // What was admitted cost as much as so many more: they are missing from what comes next.
+  void charge(const asio::ip::address& client, double requests);
 
  private:
   struct Bucket {

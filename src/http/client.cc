@@ -125,8 +125,9 @@ Async<HttpReply> HttpClient::exchange(std::string bytes, bool with_body) {
 }
 
 Async<HttpReply> HttpClient::ask(HttpAsk ask, Clock::time_point deadline) {
-  auto bytes = fmt::format("{} {} HTTP/1.1\r\nHost: {}:{}\r\n{}", ask.method, ask.target,
-                           server_.host, server_.port, ask.headers);
+  auto host = server_.host.contains(':') ? "[" + server_.host + "]" : server_.host;
+  auto bytes = fmt::format("{} {} HTTP/1.1\r\nHost: {}:{}\r\n{}", ask.method, ask.target, host,
+                           server_.port, ask.headers);
   if (!ask.body.empty() || ask.method == "POST" || ask.method == "PUT")
     bytes += fmt::format("Content-Length: {}\r\n", ask.body.size());
   bytes += "\r\n" + ask.body;
@@ -139,7 +140,9 @@ Async<HttpReply> HttpClient::ask(HttpAsk ask, Clock::time_point deadline) {
     auto reply = co_await with_deadline(deadline, exchange(bytes, with_body));
     if (reply) co_return reply;
     close();
-    bool may_repeat = is_reused && reply.error().code == Errc::unknown_outcome;
+    // What changes something may have been done already.
+    bool is_reading = ask.method == "GET" || ask.method == "HEAD";
+    bool may_repeat = is_reading && is_reused && reply.error().code == Errc::unknown_outcome;
     if (!may_repeat) co_return reply;
     is_reused = false;
   }

@@ -3,6 +3,8 @@
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/post.hpp>
 
+#include "base/log.h"
+
 namespace warren {
 
 using asio::ip::tcp;
@@ -131,10 +133,28 @@ void HttpConnection::dispatch() {
     answer_.body = "this is not the machine of that name\n";
     return answered();
   }
-  auto work = server_->handler_(head_.request, answer_);
+  auto work = handled();
   if (!work) return answered();
+  flush();
   enter(Phase::working);
   server_->tasks_->start("http.request", finish(shared_from_this(), *std::move(work)));
+}
+
+// What a library throws ends one request, not the service.
+HttpServer::Work HttpConnection::handled() {
+  try {
+    return server_->handler_(head_.request, answer_);
+  } catch (const std::exception& thrown) {
+    failed(thrown);
+    return std::nullopt;
+  }
+}
+
+void HttpConnection::failed(const std::exception& thrown) {
+  log::error("http.request_failed", "path", head_.request.path, "why", thrown.what());
+  answer_.clear();
+  answer_.status = 500;
+  answer_.body = "this went wrong\n";
 }
 
 awaitable<void> HttpConnection::finish(std::shared_ptr<HttpConnection> self, awaitable<void> work) {
@@ -146,7 +166,14 @@ awaitable<void> HttpConnection::finish(std::shared_ptr<HttpConnection> self, awa
       if (connection) connection->leave();
     }
   } cancelled{self.get()};
-  co_await std::move(work);
+  try {
+    co_await std::move(work);
+  } catch (const boost::system::system_error& thrown) {
+    if (thrown.code() == asio::error::operation_aborted) throw;
+    self->failed(thrown);
+  } catch (const std::exception& thrown) {
+    self->failed(thrown);
+  }
   cancelled.connection = nullptr;
   if (!self->server_) co_return;
   self->answered();
@@ -156,11 +183,20 @@ awaitable<void> HttpConnection::finish(std::shared_ptr<HttpConnection> self, awa
 
 void HttpConnection::answered() {
   bool keeps_alive = head_.keeps_alive && !server_->is_draining_;
+  if (keeps_alive && head_.is_old) answer_.add("Connection", "keep-alive");
   write_answer(out_, answer_, server_->date_, server_->terms_.headers,
                head_.request.method != "HEAD", keeps_alive);
   ends_after_sending_ = !keeps_alive;
   was_told_to_continue_ = false;
   begin_ += head_.size + head_.body_size;
+}
+
+// What was answered before does not wait for what takes longer. What the socket does not take now,
+// and what is wrong with it, is seen when all is sent.
+void HttpConnection::flush() {
+  error_code ignored;
+  if (sent_ < out_.size())
+    sent_ += socket_.write_some(asio::buffer(out_.data() + sent_, out_.size() - sent_), ignored);
 }
 
 // Mostly it is taken at once.
@@ -169,7 +205,8 @@ void HttpConnection::send() {
   sent_ += socket_.write_some(asio::buffer(out_.data() + sent_, out_.size() - sent_), error);
   if (error && error != asio::error::would_block) return leave();
   if (sent_ == out_.size()) return after_sending();
-  enter(Phase::sending);
+  // Who takes it byte by byte does not get more time.
+  if (phase_ != Phase::sending) enter(Phase::sending);
   auto rest = asio::buffer(out_.data() + sent_, out_.size() - sent_);
   socket_.async_write_some(rest, [self = shared_from_this()](error_code failed, std::size_t count) {
     if (self->server_) self->on_sent(failed, count);
@@ -189,6 +226,7 @@ void HttpConnection::after_sending() {
   out_.clear();
   if (!ends_after_sending_) {
     if (begin_ == end_) {
+      if (server_->is_draining_) return leave();
       enter(Phase::idle);
       return receive();
     }

@@ -16,6 +16,8 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   void leave();
   // Nothing is under way but the wait for a request.
   bool is_idle() const { return phase_ == Phase::idle; }
+  Clock::time_point since() const { return since_; }
+  const asio::ip::address& client() const { return client_; }
   bool is_late(Clock::time_point now) const;
 
  private:
@@ -31,8 +33,11 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   bool serve_one();
   void refuse(int status, std::string_view what);
   void dispatch();
+  HttpServer::Work handled();
+  void failed(const std::exception& thrown);
   static awaitable<void> finish(std::shared_ptr<HttpConnection> self, awaitable<void> work);
   void answered();
+  void flush();
   void send();
   void on_sent(boost::system::error_code error, std::size_t count);
   void after_sending();

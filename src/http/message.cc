@@ -69,6 +69,7 @@ HeadState parse_first_line(std::string_view line, HttpHead& head) {
   if (version != "HTTP/1.1" && version != "HTTP/1.0" && !is_preface)
     return wrong(head, version.starts_with("HTTP/") ? 505 : 400, "HTTP/1.1 is spoken here");
   head.keeps_alive = version == "HTTP/1.1";
+  head.is_old = version == "HTTP/1.0";
   if (target.front() != '/' && target.front() != '?' && target != "*")
     return wrong(head, 400, "a path begins with a slash");
   auto mark = target.find('?');
@@ -76,6 +77,16 @@ HeadState parse_first_line(std::string_view line, HttpHead& head) {
   if (request.path.empty()) request.path = "/";
   request.query = mark == target.npos ? std::string_view() : target.substr(mark + 1);
   return HeadState::whole;
+}
+
+// Whether a list like "close, TE" has this word.
+bool names(std::string_view list, std::string_view word) {
+  while (!list.empty()) {
+    auto each = list.substr(0, list.find(','));
+    list.remove_prefix(std::min(list.size(), each.size() + 1));
+    if (same_word(trimmed(each), word)) return true;
+  }
+  return false;
 }
 
 // Headers that say where the request ends, or what becomes of the connection.
@@ -90,8 +101,10 @@ HeadState obey(const HttpHeader& header, HttpHead& head, bool& has_length) {
   } else if (same_word(header.name, "transfer-encoding")) {
     return wrong(head, 411, "a body needs a Content-Length");
   } else if (same_word(header.name, "connection")) {
-    if (same_word(header.value, "close")) head.keeps_alive = false;
-    if (same_word(header.value, "keep-alive")) head.keeps_alive = true;
+    if (names(header.value, "close"))
+      head.keeps_alive = false;
+    else if (head.is_old && names(header.value, "keep-alive"))
+      head.keeps_alive = true;
   } else if (same_word(header.name, "expect")) {
     head.waits_for_continue = same_word(header.value, "100-continue");
   }
@@ -110,9 +123,10 @@ std::string_view HttpRequest::header(std::string_view name) const {
   return {};
 }
 
-void HttpAnswer::add(std::string_view name, std::string_view value) {
-  if (!is_text(value)) return;
+bool HttpAnswer::add(std::string_view name, std::string_view value) {
+  if (!is_text(value)) return false;
   headers.append(name).append(": ").append(value).append("\r\n");
+  return true;
 }
 
 void HttpAnswer::clear() {

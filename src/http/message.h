@@ -34,8 +34,8 @@ struct HttpAnswer {
   std::string body = {};
   std::string headers = {};  // further lines
 
-  // A value that would end the line is not sent.
-  void add(std::string_view name, std::string_view value);
+  // False: a value that would end the line is not sent.
+  bool add(std::string_view name, std::string_view value);
   // As new, but for the memory that it has.
   void clear();
 };
@@ -46,6 +46,7 @@ struct HttpHead {
   std::size_t size = 0;  // bytes, with the empty line
   std::size_t body_size = 0;
   bool keeps_alive = true;
+  bool is_old = false;  // HTTP/1.0: a connection that stays open is said to
   bool waits_for_continue = false;
   int problem = 0;             // the status to refuse it with
   std::string_view what = {};  // is wrong with it

@@ -2,6 +2,7 @@
 
 #include <boost/asio/ip/v6_only.hpp>
 #include <boost/asio/redirect_error.hpp>
+#include <ranges>
 
 #include "base/log.h"
 #include "http/connection.h"
@@ -10,6 +11,18 @@ namespace warren {
 
 using asio::ip::tcp;
 using boost::system::error_code;
+
+namespace {
+
+// Whom an address belongs to, as far as one can see: the /64 of IPv6.
+asio::ip::address customer(const asio::ip::address& client) {
+  if (client.is_v4()) return client;
+  auto bytes = client.to_v6().to_bytes();
+  std::fill(bytes.begin() + 8, bytes.end(), 0);
+  return asio::ip::address_v6(bytes);
+}
+
+}  // namespace
 
 HttpServer::HttpServer(tcp::acceptor acceptor, HttpTerms terms, Handler handler)
     : acceptor_(std::move(acceptor)),
@@ -84,22 +97,37 @@ void HttpServer::welcome(tcp::socket socket) {
   error_code error;
   auto peer = socket.remote_endpoint(error);
   if (error) return;  // gone already
-  if (connections_.size() >= terms_.most_connections) {
-    ++counters_.turned_away;
-    return;
-  }
   auto ip = peer.address();
   if (ip.is_v6() && ip.to_v6().is_v4_mapped())
     ip = asio::ip::make_address_v4(asio::ip::v4_mapped, ip.to_v6());
+  if (!has_room_for(ip)) {
+    ++counters_.turned_away;
+    return;
+  }
   socket.set_option(tcp::no_delay(true), error);
   socket.non_blocking(true, error);
   if (error) return;
   ++counters_.accepted;
+  ++by_client_[customer(ip)];
   connections_.push_front(std::make_shared<HttpConnection>(*this, std::move(socket), ip));
   connections_.front()->start(connections_.begin());
 }
 
+bool HttpServer::has_room_for(const asio::ip::address& client) {
+  auto known = by_client_.find(customer(client));
+  if (terms_.most_from && known != by_client_.end() && known->second >= terms_.most_from(client))
+    return false;
+  if (connections_.size() < terms_.most_connections) return true;
+  std::shared_ptr<HttpConnection> longest;  // the oldest of them are at the end of the list
+  for (const auto& each : std::views::reverse(connections_))
+    if (each->is_idle() && (!longest || each->since() < longest->since())) longest = each;
+  if (longest) longest->leave();
+  return longest != nullptr;
+}
+
 void HttpServer::ended(std::list<std::shared_ptr<HttpConnection>>::iterator connection) {
+  auto known = by_client_.find(customer((*connection)->client()));
+  if (--known->second == 0) by_client_.erase(known);
   connections_.erase(connection);
   fewer_.notify();
 }

@@ -11,10 +11,12 @@
 //                              └── work (a task) ──────^
 //
 // No connection has a timer: a sweep looks at all of them now and then, and ends those that are
-// idle, that take too long to say what they want, or that do not read what they are told.
+// idle, that take too long to say what they want, or that do not read what they are told. When
+// there are as many as allowed, whoever was idle for longest makes room.
 #include <boost/asio/ip/tcp.hpp>
 #include <functional>
 #include <list>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -39,6 +41,8 @@ struct HttpTerms {
   std::string headers =
       "Cache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\n"
       "Content-Security-Policy: default-src 'self'; style-src 'unsafe-inline'\r\n";
+  // How many connections one address may have; null: all of them. Of IPv6, a /64 is one.
+  std::function<std::size_t(const asio::ip::address& client)> most_from = nullptr;
   // What this request may have as a body, known by its head; at most most_body.
   std::function<std::size_t(const HttpRequest& head)> body_limit = nullptr;
 };
@@ -74,6 +78,7 @@ class HttpServer {
   HttpServer(asio::ip::tcp::acceptor acceptor, HttpTerms terms, Handler handler);
   Async<> accept(TaskGroup& tasks);
   void welcome(asio::ip::tcp::socket socket);
+  bool has_room_for(const asio::ip::address& client);
   awaitable<void> sweep();
   void look_at_clock();
   void end_all();
@@ -85,6 +90,7 @@ class HttpServer {
   Handler handler_;
   unsigned short port_;
   std::list<std::shared_ptr<HttpConnection>> connections_;  // owners: this, and what is under way
+  std::map<asio::ip::address, std::size_t> by_client_;      // how many connections it has
   TaskGroup* tasks_ = nullptr;                              // while it runs
   Event fewer_;
   Counters counters_;

@@ -32,13 +32,11 @@ void each_pair(std::string_view query, Visit visit) {
 
 }  // namespace
 
-std::optional<std::string> percent_decoded(std::string_view text, bool plus_is_space) {
+std::optional<std::string> percent_decoded(std::string_view text) {
   std::string decoded;
   decoded.reserve(text.size());
   for (std::size_t i = 0; i < text.size(); ++i) {
-    if (text[i] == '+' && plus_is_space) {
-      decoded.push_back(' ');
-    } else if (text[i] != '%') {
+    if (text[i] != '%') {
       decoded.push_back(text[i]);
     } else {
       auto high = i + 2 < text.size() ? hex_digit(text[i + 1]) : -1;
@@ -77,7 +75,7 @@ std::optional<std::string> query_value(std::string_view query, std::string_view 
   std::optional<std::string> found;
   each_pair(query, [&](std::string_view, std::string_view key, std::string_view value) {
     // Names that somebody encoded for no reason are not ours.
-    if (key == name) found = percent_decoded(value, true).value_or("");
+    if (key == name) found = percent_decoded(value).value_or("");
     return !found;
   });
   return found;

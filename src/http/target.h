@@ -8,8 +8,9 @@
 
 namespace warren {
 
-// None: a percent sign without two hex digits, or a NUL.
-std::optional<std::string> percent_decoded(std::string_view text, bool plus_is_space = false);
+// None: a percent sign without two hex digits, or a NUL. A plus is itself, in queries too: names of
+// streams have one (live+demo), and media servers send it as it is.
+std::optional<std::string> percent_decoded(std::string_view text);
 // All but letters, digits and -._~+ becomes %XX.
 std::string percent_encoded(std::string_view text);
 

@@ -21,11 +21,19 @@ HttpTerms public_terms() {
 
 awaitable<void> later(std::string body, HttpAnswer& answer) {
   co_await sleep_for(20ms);
+  if (body == "!") throw std::runtime_error("a library");
   answer.body = "later " + body;
 }
 
-// Says what it was asked; /later after a while, /large with much.
+awaitable<void> never() {
+  Event nothing(co_await asio::this_coro::executor);
+  co_await nothing.wait();
+}
+
+// Says what it was asked; /later after a while, /never not at all, /large with much.
 HttpServer::Work echo(const HttpRequest& request, HttpAnswer& answer) {
+  if (request.path == "/throws") throw std::runtime_error("a library");
+  if (request.path == "/never") return never();
   if (request.path == "/later") return later(std::string(request.body), answer);
   if (request.path == "/large")
     answer.body.assign(8u << 20, 'x');
@@ -215,21 +223,113 @@ TEST_CASE("more connections than allowed are turned away, and one that ends make
   auto terms = public_terms();
   terms.most_connections = 2;
   with_server(std::move(terms), [](HttpServer& server) -> awaitable<void> {
+    std::string half = "POST /a HTTP/1.1\r\nExpect: 100-continue\r\nContent-Length: 4\r\n\r\n";
     auto first = co_await client_of(server);
+    co_await first.say(half);
+    CHECK(co_await first.hears("100 Continue"));
     {
       auto second = co_await client_of(server);
-      co_await second.say("GET /a HTTP/1.1\r\n\r\n");
-      CHECK(co_await second.hears("GET /a 0"));
+      co_await second.say(half);
+      CHECK(co_await second.hears("100 Continue"));
       auto third = co_await client_of(server);
       CHECK((co_await third.rest()).empty());
+      CHECK(server.counters().turned_away == 1);
     }
     while (server.counters().connections > 1) co_await sleep_for(5ms);
     auto fourth = co_await client_of(server);
     co_await fourth.say("GET /a HTTP/1.1\r\n\r\n");
     CHECK(co_await fourth.hears("GET /a 0"));
+    // One that only waits makes room for whoever comes, and one that is asking does not.
+    auto fifth = co_await client_of(server);
+    co_await fifth.say("GET /a HTTP/1.1\r\n\r\n");
+    CHECK(co_await fifth.hears("GET /a 0"));
+    CHECK(!co_await fourth.hears("more"));
+    co_await first.say("body");
+    CHECK(co_await first.hears("POST /a 4"));
   });
 }
 
+TEST_CASE("one address does not get all connections") {
+  auto terms = public_terms();
+  terms.most_from = [](const asio::ip::address&) -> std::size_t { return 1; };
+  with_server(std::move(terms), [](HttpServer& server) -> awaitable<void> {
+    {
+      auto first = co_await client_of(server);
+      co_await first.say("GET /a HTTP/1.1\r\n\r\n");
+      CHECK(co_await first.hears("GET /a 0"));
+      auto second = co_await client_of(server);
+      CHECK((co_await second.rest()).empty());
+      CHECK(server.counters().turned_away == 1);
+    }
+    while (server.counters().connections > 0) co_await sleep_for(5ms);
+    auto third = co_await client_of(server);
+    co_await third.say("GET /a HTTP/1.1\r\n\r\n");
+    CHECK(co_await third.hears("GET /a 0"));
+  });
+}
+
+TEST_CASE("a handler that throws ends one request, not the service") {
+  with_server(public_terms(), [](HttpServer& server) -> awaitable<void> {
+    auto client = co_await client_of(server);
+    co_await client.say("GET /throws HTTP/1.1\r\n\r\nGET /a HTTP/1.1\r\n\r\n");
+    CHECK(co_await client.hears("GET /a 0"));
+    CHECK(client.bytes.starts_with("HTTP/1.1 500 "));
+    co_await client.say("POST /later HTTP/1.1\r\nContent-Length: 1\r\n\r\n!");
+    co_await client.say("GET /b HTTP/1.1\r\n\r\n");
+    CHECK(co_await client.hears("GET /b 0"));
+    CHECK(client.bytes.rfind("HTTP/1.1 500 ") > client.bytes.find("GET /a 0"));
+  });
+}
+
+TEST_CASE("an answer does not wait for one that comes after it") {
+  with_server(public_terms(), [](HttpServer& server) -> awaitable<void> {
+    auto client = co_await client_of(server);
+    co_await client.say("GET /a HTTP/1.1\r\n\r\nGET /never HTTP/1.1\r\n\r\n");
+    CHECK(co_await client.hears("GET /a 0"));
+  });
+}
+
+TEST_CASE("an old client that asks for it keeps its connection, and is told so") {
+  with_server(public_terms(), [](HttpServer& server) -> awaitable<void> {
+    auto client = co_await client_of(server);
+    co_await client.say("GET /a HTTP/1.0\r\nConnection: keep-alive\r\n\r\n");
+    CHECK(co_await client.hears("GET /a 0"));
+    CHECK(client.bytes.contains("Connection: keep-alive\r\n"));
+    co_await client.say("GET /b HTTP/1.0\r\n\r\n");
+    CHECK((co_await client.rest()).ends_with("Connection: close\r\n\r\nGET /b 0"));
+  });
+}
+
+TEST_CASE(
+    "who takes a large answer drop by drop is left, and a drain does not wait for idle hands") {
+  auto terms = public_terms();
+  terms.request_time = 400ms;
+  with_server(std::move(terms), [](HttpServer& server) -> awaitable<void> {
+    auto slow = co_await client_of(server);
+    co_await slow.say("GET /large HTTP/1.1\r\n\r\n");
+    std::array<char, 65536> room{};
+    while (server.counters().timeouts == 0) {
+      boost::system::error_code error;
+      co_await slow.socket.async_read_some(asio::buffer(room),
+                                           asio::redirect_error(asio::use_awaitable, error));
+      if (error) break;
+      co_await sleep_for(20ms);
+    }
+    CHECK(server.counters().timeouts == 1);
+    auto reader = co_await client_of(server);
+    co_await reader.say("GET /large HTTP/1.1\r\n\r\n");
+    while (server.counters().requests < 2) co_await sleep_for(1ms);
+    auto drains = [](HttpServer& which) -> awaitable<void> {
+      co_await which.drain(Clock::now() + 10s);
+    };
+    auto listens = [](Client& who) -> awaitable<void> { co_await who.rest(); };
+    auto began = Clock::now();
+    using namespace asio::experimental::awaitable_operators;
+    co_await (drains(server) && listens(reader));
+    CHECK(Clock::now() - began < 5s);
+    CHECK(reader.bytes.size() > 8u << 20);
+  });
+}
 TEST_CASE("a server that drains answers who asked, ends the idle, and accepts nobody") {
   with_server(public_terms(), [](HttpServer& server) -> awaitable<void> {
     auto idle = co_await client_of(server), asks = co_await client_of(server);
