@@ -292,6 +292,68 @@ TEST_CASE(
   });
 }
 
+TEST_CASE("clusters that are far from each other find each other") {
+  with_federations({}, [](Members& a, Members& b, RedisServer&, RedisServer&) -> awaitable<void> {
+    for (auto& member : b) {
+      member->link.cut();
+      member->link.heal();
+      for (auto way : {Direction::to_server, Direction::to_client}) member->link.delay(way, 150ms);
+    }
+    report(*b[0], "b-edge", {{"demo", live()}});
+    co_await until_known(a, "demo");
+  });
+}
+
+TEST_CASE("one odd name of one node costs that name, and no channel") {
+  with_federations({}, [](Members& a, Members& b, RedisServer&, RedisServer&) -> awaitable<void> {
+    auto odd = live();
+    odd.playback_id = "with space";
+    auto strange = live("a tenant:of*mine");
+    report(*b[0], "b-edge", {{"demo", live()}, {"odd", odd}, {"strange", strange}});
+    co_await until_known(a, "demo");
+    report(*b[0], "b-edge", {{"demo", live()}, {"next", live()}, {"odd", odd}});
+    co_await until_known(a, "next");
+    CHECK(!knows(*a[0], "odd"));
+    CHECK(is_connected(a));
+  });
+}
+
+TEST_CASE("of a peer any address is asked, also when the first is dead") {
+  Neighbours how;
+  how.terms.settle = how.terms.telemetry_interval = 1min;  // the channel is slow to tell
+  auto body = [](Members& a, Members& b, RedisServer&, RedisServer&) -> awaitable<void> {
+    co_await eventually(10s, "the channel is open", [&] { return is_connected(a); });
+    report(*b[1], "b-edge", {{"demo", live()}});
+    b[0]->link.cut();
+    auto placed = co_await place(*a[0], viewer_of("demo"));
+    CHECK(placed.way == Way::redirect);
+  };
+  with_federations(how, body);
+}
+
+TEST_CASE("a pull to a node that is gone is arranged anew, to another") {
+  with_federations({},
+                   [](Members& a, Members& b, RedisServer& ra, RedisServer&) -> awaitable<void> {
+                     report(*a[0], "a-edge", {});
+                     report(*b[0], "b-edge", {{"demo", live()}}, true);
+                     co_await until_known(a, "demo");
+                     auto placed = co_await place(*a[0], viewer_of("demo"));
+                     CHECK(placed.node_id == "a-edge");
+                     auto gone = a[0]->cluster->disconnect("a-edge");
+                     REQUIRE(gone);
+                     report(*a[0], "a-edge-2", {});
+                     co_await eventually(10s, "it is gone", [&] {
+                       auto again = a[0]->federation->place_now(viewer_of("demo"));
+                       return !again || again->node_id != "a-edge";
+                     });
+                     placed = co_await place(*a[0], viewer_of("demo"));
+                     CHECK(placed.way == Way::pull);
+                     CHECK(placed.node_id == "a-edge-2");
+                     auto record = ra.cli({"GET", "{a}:active_replications:demo"});
+                     CHECK(record.find("a-edge-2") != std::string::npos);
+                   });
+}
+
 TEST_CASE("a partition between clusters is noticed, and heals by itself") {
   with_federations({}, [](Members& a, Members& b, RedisServer&, RedisServer&) -> awaitable<void> {
     report(*b[0], "b-edge", {{"demo", live()}});

@@ -1,5 +1,6 @@
 // Who may be a peer, how peers are found, and on which kinds of Redis.
 #include "bootstrap.grpc.pb.h"
+#include "federation.grpc.pb.h"
 #include "rpc/connect.h"
 #include "with_federations.h"
 
@@ -13,7 +14,7 @@ namespace {
 // What the other side says at last to these frames.
 Async<Goodbye> answer_to(FederationTerms terms, std::string address, std::vector<Frame> frames) {
   auto executor = co_await asio::this_coro::executor;
-  auto wire = federation::dial(executor, terms, address);
+  auto wire = federation::dial(executor, terms, "", address);
   REQUIRE(wire);
   for (auto& frame : frames) {
     auto written = co_await (*wire)->write(std::move(frame));
@@ -26,6 +27,25 @@ Async<Goodbye> answer_to(FederationTerms terms, std::string address, std::vector
   }
 }
 
+// Nothing of ours asks this yet.
+Async<foghorn_federation::PrepareArtifactResponse> prepare(std::string address, std::string hash) {
+  auto channel = rpc::connect(address, {});
+  REQUIRE(channel);
+  std::shared_ptr<foghorn_federation::FoghornFederation::Stub> stub =
+      foghorn_federation::FoghornFederation::NewStub(*channel);
+  foghorn_federation::PrepareArtifactRequest request;
+  request.set_artifact_hash(hash);
+  request.set_requesting_cluster("a");
+  auto method = [stub](auto* context, const auto* from, auto* to, auto done) {
+    stub->async()->PrepareArtifact(
+        context, from, to, [stub, done](grpc::Status status) mutable { done(std::move(status)); });
+  };
+  auto by = Clock::now() + 10s;
+  auto answer = co_await rpc::ask<foghorn_federation::PrepareArtifactResponse>(
+      method, std::move(request), "secret", by);
+  co_return answer;
+}
+
 // A registry as simple as can be: whoever registered is everybody's peer.
 class Registry final : public foghorn_bootstrap::BootstrapService::CallbackService {
  public:
@@ -34,7 +54,8 @@ class Registry final : public foghorn_bootstrap::BootstrapService::CallbackServi
       const foghorn_bootstrap::RegisterClusterRequest* request,
       foghorn_bootstrap::RegisterClusterResponse*) override {
     std::lock_guard lock(mutex_);
-    addresses_[request->cluster_id()] = request->foghorn_addr();
+    if (request->cluster_id() != forgotten_)
+      addresses_[request->cluster_id()] = request->foghorn_addr();
     auto* reactor = context->DefaultReactor();
     reactor->Finish(grpc::Status::OK);
     return reactor;
@@ -48,16 +69,27 @@ class Registry final : public foghorn_bootstrap::BootstrapService::CallbackServi
       auto& peer = *response->add_peers();
       peer.set_cluster_id(cluster);
       peer.set_foghorn_addr(address);
-      peer.add_shared_tenant_ids("acme");
+      peer.add_shared_tenant_ids(tenant_);
     }
     auto* reactor = context->DefaultReactor();
     reactor->Finish(grpc::Status::OK);
     return reactor;
   }
 
+  void share(const std::string& tenant) {
+    std::lock_guard lock(mutex_);
+    tenant_ = tenant;
+  }
+  void forget(const std::string& cluster) {
+    std::lock_guard lock(mutex_);
+    forgotten_ = cluster;
+    addresses_.erase(cluster);
+  }
+
  private:
   std::mutex mutex_;
   std::map<std::string, std::string> addresses_;
+  std::string tenant_ = "acme", forgotten_;
 };
 
 awaitable<void> steps(Members& a, Members& b, FederationTerms of_a, FederationTerms of_b) {
@@ -114,8 +146,9 @@ TEST_CASE("who is not a peer, or says that it is another, is sent away with the 
     bad.internal_name = "for*ged";
     frames = {{"a", {hello}}, {"a", {bad}}};
     auto hostile = co_await answer_to(terms, address, frames);
-    REQUIRE(hostile);
-    CHECK(hostile->reason.find("internal_name") != std::string::npos);
+    REQUIRE(!hostile);  // it is not heard, and the channel stays
+    CHECK(hostile.error().what == "nothing was heard for three heartbeats");
+    CHECK(rb.cli({"KEYS", "*ged*"}).empty());
     terms.token = "wrong";
     frames = {{"a", {hello}}};
     auto denied = co_await answer_to(terms, address, frames);
@@ -139,74 +172,98 @@ TEST_CASE("questions that cannot be are refused, and a stranger learns nothing")
     federation::Caller caller(terms);
     auto by = Clock::now() + 10s;
     federation::StreamQuery query{"demo", "b", "acme"};
-    auto own = co_await caller.query(b[0]->address(), query, by);
+    auto own = co_await caller.query("b", b[0]->address(), query, by);
     REQUIRE(!own);
     CHECK(own.error().code == Errc::invalid);
     query.requesting_cluster = "a";
     query.stream = "";
-    auto nameless = co_await caller.query(b[0]->address(), query, by);
+    auto nameless = co_await caller.query("b", b[0]->address(), query, by);
     REQUIRE(!nameless);
     CHECK(nameless.error().code == Errc::invalid);
     query.stream = "demo";
-    auto found = co_await caller.query(b[0]->address(), query, by);
+    auto found = co_await caller.query("b", b[0]->address(), query, by);
     REQUIRE(found);
     REQUIRE(found->candidates.size() == 1);
     CHECK(found->candidates[0].is_origin);
     CHECK(found->candidates[0].dtsc_url == "dtsc://b-edge.example:4200/live+demo");
     CHECK(found->origin_cluster == "b");
     query.requesting_cluster = "stranger";
-    auto nothing = co_await caller.query(b[0]->address(), query, by);
+    auto nothing = co_await caller.query("b", b[0]->address(), query, by);
     REQUIRE(nothing);
     CHECK(nothing->candidates.empty());
 
     federation::PullRequest pull{"demo", "", "a", "a-edge", "zoo"};
-    auto other = co_await caller.pull(b[0]->address(), pull, by);
+    auto other = co_await caller.pull("b", b[0]->address(), pull, by);
     REQUIRE(other);
     CHECK(!other->is_accepted);
     CHECK(other->reason == "stream not found locally");
     pull.tenant = "acme";
     pull.source_node = "no-such-node";
-    auto sourceless = co_await caller.pull(b[0]->address(), pull, by);
+    auto sourceless = co_await caller.pull("b", b[0]->address(), pull, by);
     REQUIRE(sourceless);
     CHECK(sourceless->reason == "no source node");
     pull.source_node.clear();
-    auto accepted = co_await caller.pull(b[0]->address(), pull, by);
+    auto accepted = co_await caller.pull("b", b[0]->address(), pull, by);
     REQUIRE(accepted);
     CHECK(accepted->is_accepted);
     CHECK(accepted->source_node == "b-edge");
 
     auto stored = b[0]->cluster->add_artifact("b-edge", {"clip-1", "clip", "/clips/1", 1000});
     REQUIRE(stored);
-    federation::ArtifactRequest asked{"clip-1", "a", ""};
-    auto ready = co_await caller.prepare(b[0]->address(), asked, by);
+    auto ready = co_await prepare(b[0]->address(), "clip-1");
     REQUIRE(ready);
-    CHECK(ready->is_ready);
-    REQUIRE(ready->copies.size() == 1);
-    CHECK(ready->copies[0].path == "/clips/1");
-    asked.hash = "clip-2";
-    auto absent = co_await caller.prepare(b[0]->address(), asked, by);
+    CHECK(ready->ready());
+    REQUIRE(ready->copies_size() == 1);
+    CHECK(ready->copies(0).path() == "/clips/1");
+    auto absent = co_await prepare(b[0]->address(), "clip-2");
     REQUIRE(absent);
-    CHECK(!absent->is_ready);
+    CHECK(!absent->ready());
   };
   with_federations({}, body);
+}
+
+TEST_CASE("a peer speaks for itself alone: its token is not that of another") {
+  auto body = [](Members&, Members& b, RedisServer&, RedisServer&) -> awaitable<void> {
+    report(*b[0], "b-edge", {{"demo", live()}}, true);
+    co_await eventually(20s, "b has a leader", [&] { return leader_of(b) != nullptr; });
+    FederationTerms as_c = federation_terms();
+    as_c.token = "of c";
+    std::vector<Frame> frames{{"a", {Hello{1, "x", {1u << 20, 1}}}}};
+    auto liar = co_await answer_to(as_c, leader_of(b)->address(), frames);
+    REQUIRE(liar);
+    CHECK(liar->reason == "this is not the token of a");
+    federation::Caller caller(as_c);
+    federation::StreamQuery query{"demo", "a", "acme"};
+    auto by = Clock::now() + 10s;
+    auto denied = co_await caller.query("b", b[0]->address(), query, by);
+    REQUIRE(!denied);
+    CHECK(denied.error().code == Errc::denied);
+    query.requesting_cluster = "c";
+    auto allowed = co_await caller.query("b", b[0]->address(), query, by);
+    REQUIRE(allowed);
+    CHECK(allowed->candidates.size() == 1);
+  };
+  Neighbours how;
+  how.strangers = {PeerTerms{"c", {}, {}, "of c"}};
+  with_federations(how, body);
 }
 
 TEST_CASE("peers are found in peer_addresses, and in a registry") {
   Neighbours how;
   how.has_peers = false;
   SUBCASE("an operator writes them to Redis") {
+    how.has_addresses = false;
+    how.has_peers = true;
     auto body = [](Members& a, Members& b, RedisServer& ra, RedisServer& rb) -> awaitable<void> {
       ra.cli({"HSET", "{a}:peer_addresses", "b", b[0]->address()});
       rb.cli({"HSET", "{b}:peer_addresses", "a", a[0]->address()});
-      // Each leader writes the hash anew all the time: a follower that reads it tells nobody.
+      // Of whom nothing is known but the address: which tenants it shares is not.
+      ra.cli({"HSET", "{a}:peer_addresses", "c", b[1]->address()});
       report(*b[0], "b-edge", {{"demo", live()}});
-      auto write = [&] {
-        ra.cli({"HSET", "{a}:peer_addresses", "b", b[0]->address()});
-        rb.cli({"HSET", "{b}:peer_addresses", "a", a[0]->address()});
-        return is_connected(a);
-      };
-      co_await eventually(30s, "the channel is open", write);
+      co_await eventually(30s, "the channel is open", [&] { return is_connected(a); });
       co_await eventually(10s, "it is known", [&] { return knows(*a[1], "demo"); });
+      CHECK(leader_of(a)->federation->peers().size() == 1);
+      CHECK(ra.cli({"HGET", "{a}:peer_addresses", "c"}) == b[1]->address());
     };
     with_federations(how, body);
   }
@@ -217,15 +274,24 @@ TEST_CASE("peers are found in peer_addresses, and in a registry") {
     REQUIRE(server);
     how.terms.registry = fmt::format("127.0.0.1:{}", (*server)->port());
     how.terms.registry_interval = 1s;
-    auto body = [](Members& a, Members& b, RedisServer& ra, RedisServer&,
-                   rpc::Server& own) -> awaitable<void> {
+    auto body = [](Members& a, Members& b, RedisServer& ra, RedisServer&, rpc::Server& own,
+                   Registry& registry) -> awaitable<void> {
       report(*b[0], "b-edge", {{"demo", live()}, {"secret", live("zoo")}});
       co_await eventually(30s, "the channel is open", [&] { return is_connected(a); });
       co_await eventually(10s, "it is known", [&] { return knows(*a[1], "demo"); });
       CHECK(ra.cli({"KEYS", "*secret*"}).empty());  // not of a tenant that is shared
+      // Also who does not lead knows it, and asks.
+      for (auto& member : a)
+        co_await eventually(10s, "each knows the peer",
+                            [&] { return member->federation->peers().size() == 1; });
+      registry.share("zoo");
+      co_await eventually(20s, "under the new terms",
+                          [&] { return knows(*a[0], "secret") && !knows(*a[0], "demo"); });
+      registry.forget("b");
+      co_await eventually(20s, "the channel is closed", [&] { return !is_connected(a); });
       co_await own.close();
     };
-    with_federations(how, body, **server);
+    with_federations(how, body, **server, registry);
   }
 }
 

@@ -110,7 +110,9 @@ inline awaitable<void> stop(Member& member) {
 struct Neighbours {
   std::set<std::string> tenants_of_a = {}, tenants_of_b = {};
   FederationTerms terms = federation_terms();
-  bool has_peers = true;  // by configuration
+  bool has_peers = true;                  // by configuration
+  bool has_addresses = true;              // of them
+  std::vector<PeerTerms> strangers = {};  // further peers of b
 };
 
 template <class Body, class... Args>
@@ -129,6 +131,9 @@ void with_federations(Neighbours how, Body body, Args&... args) {
       if (h.has_peers) {
         of_a.peers = {PeerTerms{"b", {b[0]->address(), b[1]->address()}, h.tenants_of_a}};
         of_b.peers = {PeerTerms{"a", {a[0]->address(), a[1]->address()}, h.tenants_of_b}};
+        for (auto* of : {&of_a, &of_b})
+          if (!h.has_addresses) of->peers.front().addresses.clear();
+        of_b.peers.insert(of_b.peers.end(), h.strangers.begin(), h.strangers.end());
       }
       for (auto& member : a) co_await start(*member, of_a);
       for (auto& member : b) co_await start(*member, of_b);

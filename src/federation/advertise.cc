@@ -6,6 +6,8 @@
 
 #include "balance/choose.h"
 #include "balance/view.h"
+#include "base/log.h"
+#include "federation/codec.h"
 
 namespace warren::federation {
 
@@ -106,7 +108,7 @@ std::shared_ptr<const Offer> Advertiser::make(Clock::time_point now) {
     next_artifacts_ = now + terms_.artifact_interval;
     list_artifacts(*table);
   }
-  for (const auto& artifact : artifacts_) offer->add(artifact);
+  for (const auto& artifact : artifacts_) add(*offer, artifact);
   auto& heartbeat = offer->heartbeat;
   heartbeat.stream_count =
       std::uint64_t(std::count_if(offer->items.begin(), offer->items.end(), [](const auto& each) {
@@ -127,6 +129,7 @@ void Advertiser::add_edges(Offer& offer, const balance::RoutingTable& table,
   if (samples) {
     next_sample_ = now + terms_.telemetry_interval;
     averages_.prune(now);
+    std::erase_if(dtsc_, [&](const auto& each) { return !balance::place_of(table, each.first); });
   }
   for (std::uint32_t place = 0; place < balance::node_count(table); ++place) {
     const auto* node = balance::node_at(table, place);
@@ -138,8 +141,10 @@ void Advertiser::add_edges(Offer& offer, const balance::RoutingTable& table,
       smooth.bw_available = average->bw_available;
       smooth.cpu_percent = average->cpu_percent;
     }
-    if (offer.summary.edges.size() < most_summary_edges)
-      offer.summary.edges.push_back({std::move(smooth), node->roles});
+    EdgeSummary::Edge summed{std::move(smooth), node->roles};
+    if (!is_fit("edge " + node->id, check(summed))) continue;
+    if (offer.edges.size() >= most_summary_edges) break;
+    offer.summary.edges.push_back(std::move(summed));
     offer.edges.push_back(std::move(edge));
   }
 }
@@ -159,7 +164,7 @@ void Advertiser::add_streams(Offer& offer, const balance::RoutingTable& table,
                              Clock::time_point now) {
   const auto& self = cluster_.terms().cluster_id;
   balance::each_stream(table, [&](const balance::StreamFacts& stream) {
-    if (!stream.is_live) return;
+    if (!stream.is_live || offer.items.size() + 2 > most_items) return;
     StreamAd ad{stream.name, stream.tenant, stream.playback_id, {}, true, {}};
     bool has_origin = false;
     for (const auto& holder : balance::holders(table, stream.name)) {
@@ -168,35 +173,57 @@ void Advertiser::add_streams(Offer& offer, const balance::RoutingTable& table,
       const auto& base = dtsc_base(*node);
       auto now_there = telemetry_of(table, holder.node);
       bool is_origin = !holder.holding.is_replicated;
+      AdEdge edge{node->id,
+                  node->base_url,
+                  base.empty() ? "" : base + stream.name,
+                  is_origin,
+                  stream.buffer_state,
+                  now_there.bw_available,
+                  now_there.cpu_percent,
+                  holder.holding.viewers,
+                  node->latitude,
+                  node->longitude};
+      if (!is_fit("holder " + node->id + " " + stream.name, check(edge))) continue;
       has_origin = has_origin || is_origin;
-      ad.edges.push_back({node->id, node->base_url, base.empty() ? "" : base + stream.name,
-                          is_origin, stream.buffer_state, now_there.bw_available,
-                          now_there.cpu_percent, holder.holding.viewers, node->latitude,
-                          node->longitude});
+      ad.edges.push_back(std::move(edge));
     }
     if (ad.edges.empty()) return;
     std::sort(ad.edges.begin(), ad.edges.end(),
               [](const AdEdge& a, const AdEdge& b) { return a.node_id < b.node_id; });
-    if (ad.edges.size() > most_holders) {  // those that make it are the last to be left out
+    if (ad.edges.size() > most_holders_told) {  // those that make it are the last to be left out
       std::sort(ad.edges.begin(), ad.edges.end(), [](const AdEdge& a, const AdEdge& b) {
         return std::tuple(!a.is_origin, a.node_id) < std::tuple(!b.is_origin, b.node_id);
       });
-      ad.edges.resize(most_holders);
+      ad.edges.resize(most_holders_told);
     }
     if (has_origin) {
       ad.origin_cluster_id = self;
-      offer.add(StreamLive{stream.name, stream.tenant, self, true});
+      add(offer, StreamLive{stream.name, stream.tenant, self, true});
     } else {
       if (const auto* pulled = view_.pulled(now, stream.name))
         ad.origin_cluster_id = pulled->source_cluster;
       else if (const auto* live = view_.live_at(now, stream.name))
         ad.origin_cluster_id = *live;
       const auto& edge = ad.edges.front();
-      offer.add(Replication{stream.name, stream.tenant, edge.node_id, self, edge.base_url,
-                            edge.dtsc_url, true});
+      add(offer, Replication{stream.name, stream.tenant, edge.node_id, self, edge.base_url,
+                             edge.dtsc_url, true});
     }
-    offer.add(std::move(ad));
+    add(offer, std::move(ad));
   });
+}
+
+void Advertiser::add(Offer& offer, Item item) {
+  if (offer.items.size() < most_items && is_fit(key_of(item), check(item)))
+    offer.add(std::move(item));
+}
+
+// One odd name costs what has it, not the channel. Said once.
+bool Advertiser::is_fit(const std::string& what, const Result<>& checked) {
+  if (checked) return true;
+  if (unfit_.size() >= 10'000) unfit_.clear();
+  if (unfit_.insert(what).second)
+    log::warn("federation.not_told", "what", what, "why", checked.error().what);
+  return false;
 }
 
 void Advertiser::list_artifacts(const balance::RoutingTable& table) {

@@ -3,6 +3,7 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 
 #include "federation/session.h"
@@ -45,6 +46,8 @@ class Advertiser {
   void add_streams(Offer& offer, const balance::RoutingTable& table, Clock::time_point now);
   void add_edges(Offer& offer, const balance::RoutingTable& table, Clock::time_point now);
   void list_artifacts(const balance::RoutingTable& table);
+  void add(Offer& offer, Item item);
+  bool is_fit(const std::string& what, const Result<>& checked);
   const std::string& dtsc_base(const balance::NodeFacts& node);
 
   const foghorn::Cluster& cluster_;
@@ -57,6 +60,7 @@ class Advertiser {
   };
   std::map<std::string, Dtsc> dtsc_;  // of nodes, for a stream without a name
   std::vector<RemoteArtifact> artifacts_;
+  std::set<std::string> unfit_;  // what is not told, and somebody was told so
 };
 
 }  // namespace warren::federation

@@ -35,9 +35,10 @@ struct Peer {
   bool is_configured = false;
   std::shared_ptr<Link> link;  // of the term; shared with the task that serves it
   std::string problem;
-  std::string hint;  // an address that its follower gave
+  std::string hint;          // an address that its follower gave
+  std::string good_address;  // that answered last
   std::size_t next_address = 0;
-  bool is_dialled = false;     // there is a task for it
+  std::uint64_t dial = 0;      // the task that dials it; 0: none does
   PeerSession::Counters past;  // of links that are gone
 };
 
@@ -88,9 +89,8 @@ class Federation::Core final : public Answerer {
   awaitable<void> tell_offers();
   awaitable<void> look_after(Lease& lease);
   awaitable<void> sweep();
-  awaitable<void> ask_registry();
   awaitable<void> dial_peers(TaskGroup& dialling);
-  awaitable<void> dial_peer(std::string cluster);
+  awaitable<void> dial_peer(std::string cluster, std::uint64_t dial);
   void write_addresses(const redis::Reply& known);
   void check_pulls(Clock::time_point now);
   void end_term();
@@ -101,7 +101,7 @@ class Federation::Core final : public Answerer {
   awaitable<void> transmit(std::shared_ptr<Link> link);
   awaitable<void> keep_time(std::shared_ptr<Link> link);
   awaitable<void> greet(std::shared_ptr<Wire> wire);
-  Result<> admit(const Frame& first, FencingToken& token);
+  Result<> admit(const Wire& wire, const Frame& first);
   void hear(const std::string& cluster, PeerSession& from);
   void take(Record record);
   void confirm(const std::string& cluster, const PeerSession& from);
@@ -118,11 +118,19 @@ class Federation::Core final : public Answerer {
                            Clock::time_point deadline);
   awaitable<void> arrange(PlaceQuery query, RemoteChoice from, Clock::time_point deadline);
   Async<> try_arrange(PlaceQuery query, RemoteChoice from, Clock::time_point deadline);
-  std::optional<std::string> address_of(const std::string& cluster) const;
+  const ActiveReplication* under_way(Clock::time_point now, const std::string& stream,
+                                     const balance::RoutingTable& table) const;
+  std::vector<std::string> addresses_of(const std::string& cluster) const;
+  void remember_address(const std::string& cluster, const std::string& address);
   bool shares(const std::string& cluster, const std::string& tenant) const;
 
   // --- answering.cc ------------------------------------------------------------------------------
   Async<PullAnswer> answer_pull(PullRequest request);
+
+  // --- peers that a registry lists, at every instance
+  // ----------------------------------------------
+  awaitable<void> ask_registry();
+  void adopt(std::vector<PeerTerms> listed);
 
   awaitable<void> campaign();
   awaitable<void> forget_what_expired();
@@ -132,7 +140,7 @@ class Federation::Core final : public Answerer {
   Caller caller_;
   Advertiser advertiser_;
   std::map<std::string, Peer> peers_;
-  std::set<std::string> listed_;  // by the registry
+  std::uint64_t dials_ = 0;
   std::map<std::string, std::string> written_addresses_;
   std::shared_ptr<const Offer> offer_;
   FencingToken token_;  // of our last term

@@ -17,7 +17,7 @@ Federation::Core::Core(asio::any_io_executor on, redis::Client& with, LeaseSessi
       election(leases, {leader_key(of.terms().cluster_id), of.terms().instance_id, terms.leader_ttl,
                         false}),
       changed(on),
-      service(make_service(on, terms.token, *this)),
+      service(make_service(on, terms, *this)),
       writer_(with, of.terms().cluster_id, of.terms().instance_id),
       follower_(with, of.terms().cluster_id, of.terms().instance_id, terms, view),
       caller_(terms),
@@ -39,6 +39,7 @@ void Federation::Core::start() {
   tasks_.start("federation.follower",
                follower_.look_now_and_then([this] { return !is_leading_; }, tell));
   tasks_.start("federation.expiry", forget_what_expired());
+  tasks_.start("federation.registry", ask_registry());
   tasks_.start("federation.campaign", campaign());
 }
 

@@ -34,6 +34,7 @@ awaitable<void> Follower::listen(std::function<void()> changed) {
     auto message = co_await subscriber_.next();
     if (!message) co_return;
     if (message->kind == redis::Message::Kind::gap) {
+      has_gap_ = true;
       gap_.notify();
       continue;
     }
@@ -53,7 +54,7 @@ void Follower::hear(const Bulletin& bulletin) {
   for (const auto& record : bulletin.records) {
     if (record.value.empty()) {
       view_.erase(record.kind, record.id);
-      if (is_loading_) erased_.insert(key_of(cluster_, record));
+      if (loads_ > 0) erased_.insert(key_of(cluster_, record));
       continue;
     }
     auto put = view_.put(now, record, now + ttl_of(record.kind));
@@ -71,6 +72,7 @@ awaitable<void> Follower::look_now_and_then(std::function<bool()> is_needed,
     co_await sleep_for(200ms);
   }
   for (;;) {
+    has_gap_ = false;  // one that comes while we load is seen below
     if (is_needed()) {
       auto loaded = co_await load();
       if (!loaded) {
@@ -80,21 +82,20 @@ awaitable<void> Follower::look_now_and_then(std::function<bool()> is_needed,
       }
       changed();
     }
-    co_await gap_.wait(Clock::now() + terms_.reload_interval);
+    for (auto until = Clock::now() + terms_.reload_interval; !has_gap_ && Clock::now() < until;)
+      co_await gap_.wait(until);
   }
 }
 
 Async<> Follower::load() {
   auto began = Clock::now();
   struct Loading {
-    bool& is_loading;
+    int& loads;
     std::set<std::string>& erased;
     ~Loading() {
-      is_loading = false;
-      erased.clear();
+      if (--loads == 0) erased.clear();
     }
-  } loading{is_loading_, erased_};
-  is_loading_ = true;
+  } loading{++loads_, erased_};
   auto prefix = shared_prefix(cluster_);
   auto options = redis::CallOptions().idempotent().where(prefix);
   std::string cursor = "0";

@@ -34,7 +34,8 @@ class Follower {
   View& view_;
   redis::Subscriber subscriber_;
   Event gap_;
-  bool is_loading_ = false;
+  bool has_gap_ = false;          // since the last look
+  int loads_ = 0;                 // under way: of a follower, and of one that begins to lead
   std::set<std::string> erased_;  // heard to be gone while loading; keys
 };
 

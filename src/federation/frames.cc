@@ -67,6 +67,38 @@ struct Contents {
 
 std::string key_of(const Item& item) { return std::visit(Keys{}, item); }
 
+std::size_t text_size(const Item& item) {
+  struct Size {
+    std::size_t operator()(const StreamAd& ad) const { return size_of(ad); }
+    std::size_t operator()(const StreamLive& live) const {
+      return live.internal_name.size() + live.tenant_id.size() + live.cluster_id.size();
+    }
+    std::size_t operator()(const Replication& r) const {
+      return r.stream_name.size() + r.tenant_id.size() + r.node_id.size() + r.base_url.size() +
+             r.dtsc_url.size();
+    }
+    std::size_t operator()(const RemoteArtifact& a) const {
+      return a.artifact_hash.size() + a.artifact_type.size() + a.tenant_id.size() +
+             a.node_id.size() + a.base_url.size();
+    }
+  };
+  return std::visit(Size{}, item);
+}
+
+std::size_t size_of(const StreamAd& ad) {
+  auto size = 100 + ad.internal_name.size() + ad.tenant_id.size() + ad.playback_id.size();
+  for (const auto& edge : ad.edges)
+    size += 80 + edge.node_id.size() + edge.base_url.size() + edge.dtsc_url.size() +
+            edge.buffer_state.size();
+  return size;
+}
+
+std::size_t size_of(const EdgeSummary::Edge& edge) {
+  auto size = 100 + edge.now.node_id.size() + edge.now.base_url.size() + edge.now.tenant_id.size();
+  for (const auto& role : edge.roles) size += 4 + role.size();
+  return size;
+}
+
 const std::string& tenant_of(const Item& item) {
   return std::visit([](const auto& each) -> const std::string& { return each.tenant_id; }, item);
 }

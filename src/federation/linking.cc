@@ -28,29 +28,34 @@ awaitable<void> Federation::Core::serve(std::shared_ptr<Link> link) {
     std::shared_ptr<Link> link;
     ~Ending() {
       link->wire->finish(link->session.over().value_or(Error{Errc::unavailable, "it ended"}));
-      auto& of = core.peers_.at(cluster);
+      core.changed.notify();
+      auto peer_of = core.peers_.find(cluster);
+      if (peer_of == core.peers_.end()) return;  // it is none any more
+      auto& of = peer_of->second;
       const auto& counters = link->session.counters();
       of.past.frames_in += counters.frames_in;
       of.past.frames_out += counters.frames_out;
       of.past.dropped += counters.dropped;
       of.past.resyncs += counters.resyncs;
       if (of.link == link) of.link.reset();
-      core.changed.notify();
     }
   } ending{*this, cluster_id, link};
-  if (offer_) link->session.offer(Clock::now(), offer_);
+  if (!offer_) offer_ = advertiser_.make(Clock::now());
+  link->session.offer(Clock::now(), offer_);
   co_await (receive(link) || transmit(link) || keep_time(link));
   const auto& over = link->session.over();
   auto why = over ? over->what : std::string("the connection broke");
-  auto& after = peers_.at(cluster_id);
-  after.problem = why;
-  after.hint = link->session.leader_hint();
+  if (auto after = peers_.find(cluster_id); after != peers_.end()) {
+    after->second.problem = why;
+    after->second.hint = link->session.leader_hint();
+    if (!is_address(after->second.hint)) after->second.hint.clear();
+  }
   if (link->session.greeting() || (over && over->code == Errc::denied))
     log::info("federation.channel_closed", "peer", cluster_id, "why", why);
 }
 
 awaitable<void> Federation::Core::receive(std::shared_ptr<Link> link) {
-  for (bool was_greeted = bool(link->session.greeting());;) {
+  for (bool was_greeted = bool(link->session.greeting()), has_flaws = false;;) {
     auto frame = co_await link->wire->read(Clock::time_point::max());
     if (!frame) {
       if (frame.error().code == Errc::invalid) {
@@ -62,6 +67,8 @@ awaitable<void> Federation::Core::receive(std::shared_ptr<Link> link) {
       }
       co_return;
     }
+    if (!frame->flaw.empty() && !std::exchange(has_flaws, true))
+      log::warn("federation.item_refused", "peer", link->session.peer(), "why", frame->flaw);
     link->session.on_frame(Clock::now(), std::move(*frame));
     if (!was_greeted && link->session.greeting()) {
       was_greeted = true;
@@ -107,7 +114,7 @@ void Federation::Core::accept(std::shared_ptr<Wire> wire) {
 }
 
 // Who may come, by its first frame.
-Result<> Federation::Core::admit(const Frame& first, FencingToken& token) {
+Result<> Federation::Core::admit(const Wire& wire, const Frame& first) {
   const auto* greeting =
       first.payloads.empty() ? nullptr : std::get_if<Hello>(&first.payloads.front());
   if (!greeting) return fail(Errc::protocol, "the first frame is not a greeting");
@@ -115,13 +122,14 @@ Result<> Federation::Core::admit(const Frame& first, FencingToken& token) {
   auto peer = peers_.find(first.cluster_id);
   if (peer == peers_.end())
     return fail(Errc::denied, "cluster {} is not a peer of {}", first.cluster_id, self());
+  if (!wire.may_speak_for(first.cluster_id))
+    return fail(Errc::denied, "this is not the token of {}", first.cluster_id);
   if (first.cluster_id > self())
     return fail(Errc::refused, "{} dials {}, not the other way", self(), first.cluster_id);
   if (greeting->version != protocol_version)
     return fail(Errc::refused, "protocol version {}", greeting->version);
-  token = greeting->token;
   const auto& link = peer->second.link;
-  if (link && link->session.greeting() && token < link->session.greeting()->token)
+  if (link && link->session.greeting() && greeting->token < link->session.greeting()->token)
     return fail(Errc::refused, "a newer leader of {} is here", first.cluster_id);
   return ok;
 }
@@ -132,8 +140,7 @@ awaitable<void> Federation::Core::greet(std::shared_ptr<Wire> wire) {
     wire->finish(first.error());
     co_return;
   }
-  FencingToken token;
-  Result<> admitted = admit(*first, token);
+  Result<> admitted = admit(*wire, *first);
   if (admitted && !is_leading_) admitted = fail(Errc::refused, "not the leader");
   if (!admitted) {
     if (admitted.error().code == Errc::denied)
@@ -184,8 +191,6 @@ void Federation::Core::hear(const std::string& cluster_id, PeerSession& from) {
       const auto* at = view.live_at(now, live->internal_name);
       if (at && *at != cluster_id) continue;
     }
-    if (const auto* ad = std::get_if<StreamAd>(&each); ad && !ad->playback_id.empty())
-      writer_.put(playback_record(*ad));
     if (const auto* copy = std::get_if<Replication>(&each); copy && !copy->available)
       take({Kind::active_replications, copy->stream_name + ":" + cluster_id, {}});
     std::visit(
@@ -194,6 +199,15 @@ void Federation::Core::hear(const std::string& cluster_id, PeerSession& from) {
             take(record_of(by, cluster_id, what));
         },
         each);
+    if (const auto* ad = std::get_if<StreamAd>(&each); ad && !ad->playback_id.empty()) {
+      // Another cluster may have it under this id as well.
+      const auto* stream = view.stream_of_playback(now, ad->playback_id);
+      writer_.put({Kind::playback_index, ad->playback_id, stream ? *stream : std::string()});
+    }
+    if (const auto* live = std::get_if<StreamLive>(&each); live && !live->is_live)
+      for (const auto& [other, peer] : peers_)
+        if (peer.link && peer.link->session.says_live(live->internal_name))
+          take(record_of(by, other, StreamLive{live->internal_name, live->tenant_id, other, true}));
   }
   changed.notify();
 }
@@ -209,6 +223,11 @@ void Federation::Core::confirm(const std::string& cluster_id, const PeerSession&
     writer_.keep(record);
     if (const auto* ad = std::get_if<StreamAd>(&item); ad && !ad->playback_id.empty())
       writer_.keep(playback_record(*ad));
+  });
+  // Two clusters may say so of one stream, and there is one record: the other's may have expired.
+  from.each_live([&](const StreamLive& live) {
+    if (!view.live_at(Clock::now(), live.internal_name))
+      take(record_of({to_string(token_), WallClock::now()}, cluster_id, live));
   });
   for (auto& record : gone) take(std::move(record));
   view.refresh(Clock::now(), cluster_id);

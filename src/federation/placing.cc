@@ -29,6 +29,19 @@ balance::RemoteEdge measured(const EdgeTelemetry& edge) {
           edge.bw_limit,    edge.geo_lat,  edge.geo_lon};
 }
 
+// Of what is left of the time, so that one address which says nothing leaves some for the others.
+Clock::time_point share_of(Clock::time_point deadline, std::size_t addresses) {
+  auto now = Clock::now();
+  return now + std::max(deadline - now, Clock::duration(0)) / long(addresses);
+}
+
+// Also a refusal is an answer, which the others would repeat.
+template <class Answer>
+bool has_answered(const Result<Answer>& answer) {
+  return answer ||
+         (answer.error().code != Errc::unavailable && answer.error().code != Errc::timeout);
+}
+
 std::string memo_key(const PlaceQuery& query) { return query.tenant + "\n" + query.stream; }
 
 }  // namespace
@@ -93,6 +106,16 @@ bool Federation::Core::can_pull(Clock::time_point now, const std::string& stream
   return refused == refused_pulls_.end() || refused->second <= now;
 }
 
+// A pull whose node is gone since leads nowhere: another one takes its place.
+const ActiveReplication* Federation::Core::under_way(Clock::time_point now,
+                                                     const std::string& stream,
+                                                     const balance::RoutingTable& table) const {
+  const auto* pulled = view.pulled(now, stream);
+  auto place = pulled ? balance::place_of(table, pulled->dest_node_id) : std::nullopt;
+  const auto* node = place ? balance::node_at(table, *place) : nullptr;
+  return node && node->is_healthy && !node->is_stale ? pulled : nullptr;
+}
+
 std::optional<Placement> Federation::Core::place_now(const PlaceQuery& query) {
   auto now = Clock::now();
   Placement placement;
@@ -106,19 +129,15 @@ std::optional<Placement> Federation::Core::place_now(const PlaceQuery& query) {
     return placement;
   };
   if (!query.from_cluster.empty()) return here();
-  if (const auto* pulled = view.pulled(now, query.stream)) {
+  if (const auto* pulled = under_way(now, query.stream, *placement.table)) {
     // It is on its way here: whoever comes waits where it will be.
     if (!placement.local.empty()) return here();
-    auto place = balance::place_of(*placement.table, pulled->dest_node_id);
-    const auto* node = place ? balance::node_at(*placement.table, *place) : nullptr;
-    if (node && node->is_healthy && !node->is_stale) {
-      placement.way = Way::pull;
-      placement.node_id = node->id;
-      placement.remote.push_back({pulled->source_cluster, pulled->source_node_id, pulled->base_url,
-                                  pulled->dtsc_url,
-                                  play_url(pulled->source_cluster, pulled->base_url), true, 0});
-      return placement;
-    }
+    placement.way = Way::pull;
+    placement.node_id = pulled->dest_node_id;
+    placement.remote.push_back({pulled->source_cluster, pulled->source_node_id, pulled->base_url,
+                                pulled->dtsc_url,
+                                play_url(pulled->source_cluster, pulled->base_url), true, 0});
+    return placement;
   }
   placement.remote = known_remotes(now, query);
   if (placement.remote.empty()) {
@@ -187,14 +206,25 @@ Async<Placement> Federation::Core::place(PlaceQuery query, Clock::time_point dea
   co_return placement;
 }
 
-std::optional<std::string> Federation::Core::address_of(const std::string& cluster_id) const {
-  auto addresses = view.addresses(Clock::now());
-  auto peer = peers_.find(cluster_id);
-  if (peer != peers_.end() && !peer->second.terms.addresses.empty())
-    return peer->second.terms.addresses.front();
-  auto known = addresses.find(cluster_id);
-  if (known == addresses.end()) return {};
-  return known->second;
+// Where it may be asked: the one that answered last, those that we were told, the one in Redis.
+std::vector<std::string> Federation::Core::addresses_of(const std::string& cluster_id) const {
+  std::vector<std::string> all;
+  auto add = [&](const std::string& address) {
+    bool is_new = std::find(all.begin(), all.end(), address) == all.end();
+    if (is_address(address) && is_new) all.push_back(address);
+  };
+  if (auto peer = peers_.find(cluster_id); peer != peers_.end()) {
+    add(peer->second.good_address);
+    for (const auto& address : peer->second.terms.addresses) add(address);
+  }
+  auto shared = view.addresses(Clock::now());
+  if (auto known = shared.find(cluster_id); known != shared.end()) add(known->second);
+  return all;
+}
+
+void Federation::Core::remember_address(const std::string& cluster_id, const std::string& address) {
+  if (auto peer = peers_.find(cluster_id); peer != peers_.end())
+    peer->second.good_address = address;
 }
 
 awaitable<void> Federation::Core::ask_around(PlaceQuery query, std::string key,
@@ -214,16 +244,24 @@ awaitable<void> Federation::Core::ask_around(PlaceQuery query, std::string key,
   memo.until = Clock::now() + memory;
   if (asked_.size() >= most_memos)
     std::erase_if(asked_, [](const auto& each) { return each.second.until <= Clock::now(); });
-  if (asked_.size() < most_memos) asked_.insert_or_assign(memo_key(query), std::move(memo));
+  if (asked_.size() >= most_memos) asked_.erase(asked_.begin());
+  asked_.insert_or_assign(memo_key(query), std::move(memo));
   if (auto flight = flights_.extract(key)) flight.mapped()->notify();
 }
 
 awaitable<void> Federation::Core::ask_peer(std::string cluster_id, PlaceQuery query, Memo& memo,
                                            Clock::time_point deadline) {
-  auto address = address_of(cluster_id);
-  if (!address) co_return;
   StreamQuery question{query.stream, self(), query.tenant, query.latitude, query.longitude, false};
-  auto answer = co_await caller_.query(*address, std::move(question), deadline);
+  Result<StreamAnswer> answer = fail(Errc::unavailable, "no address is known");
+  auto addresses = addresses_of(cluster_id);
+  for (std::size_t i = 0; i < addresses.size(); ++i) {
+    auto until = share_of(deadline, addresses.size() - i);
+    answer = co_await caller_.query(cluster_id, addresses[i], question, until);
+    if (has_answered(answer)) {
+      remember_address(cluster_id, addresses[i]);
+      break;
+    }
+  }
   if (!answer) {
     log::debug("federation.query_failed", "peer", cluster_id, "why", answer.error().what);
     co_return;
@@ -266,16 +304,23 @@ Async<> Federation::Core::try_arrange(PlaceQuery query, RemoteChoice from,
   auto lease = co_await session.try_acquire(std::move(lock));
   if (!lease) {
     if (lease.error().code != Errc::held_elsewhere) co_return std::unexpected(lease.error());
-    for (int i = 0; i < 20 && !view.pulled(Clock::now(), query.stream); ++i)
+    for (int i = 0; i < 20 && !under_way(Clock::now(), query.stream, *table); ++i)
       co_await sleep_for(50ms);
-    if (view.pulled(Clock::now(), query.stream)) co_return ok;
+    if (under_way(Clock::now(), query.stream, *table)) co_return ok;
     co_return std::unexpected(lease.error());
   }
-  if (view.pulled(Clock::now(), query.stream)) co_return ok;
-  auto address = address_of(from.cluster);
-  if (!address) co_return fail(Errc::unavailable, "no address of {} is known", from.cluster);
+  if (under_way(Clock::now(), query.stream, *table)) co_return ok;
   PullRequest request{query.stream, from.node_id, self(), node, query.tenant};
-  auto answer = co_await caller_.pull(*address, std::move(request), deadline);
+  Result<PullAnswer> answer = fail(Errc::unavailable, "no address of {} is known", from.cluster);
+  auto addresses = addresses_of(from.cluster);
+  for (std::size_t i = 0; i < addresses.size(); ++i) {
+    auto until = share_of(deadline, addresses.size() - i);
+    answer = co_await caller_.pull(from.cluster, addresses[i], request, until);
+    if (has_answered(answer)) {
+      remember_address(from.cluster, addresses[i]);
+      break;
+    }
+  }
   if (!answer) co_return std::unexpected(answer.error());
   if (!answer->is_accepted) co_return fail(Errc::refused, "{}", answer->reason);
   ActiveReplication pulled{

@@ -6,28 +6,31 @@ namespace warren::federation {
 
 namespace {
 
-constexpr std::size_t batch = 200;           // payloads in one frame
-constexpr std::size_t batch_edges = 2000;    // and holders of streams, so that its size is bounded
-constexpr std::size_t most_items = 100'000;  // that one peer may advertise
+constexpr std::size_t batch = 200;             // payloads in one frame
+constexpr std::size_t batch_bytes = 1u << 20;  // of one frame, about; four times that is refused
+constexpr std::size_t most_heard_bytes = 256u << 20;  // that one peer may make us remember
 
 // What goes into one frame.
 class Batch {
  public:
   template <class T>
   void add(const T& payload) {
-    if constexpr (std::is_same_v<T, StreamAd>) edges_ += payload.edges.size();
+    if constexpr (std::is_same_v<T, StreamAd>)
+      bytes_ += size_of(payload);
+    else
+      bytes_ += batch_bytes / batch;  // none of the others is larger
     payloads_.emplace_back(payload);
   }
-  bool is_full() const { return payloads_.size() >= batch || edges_ >= batch_edges; }
+  bool is_full() const { return payloads_.size() >= batch || bytes_ >= batch_bytes; }
   bool is_empty() const { return payloads_.empty(); }
   std::vector<Payload> take() {
-    edges_ = 0;
+    bytes_ = 0;
     return std::exchange(payloads_, {});
   }
 
  private:
   std::vector<Payload> payloads_;
-  std::size_t edges_ = 0;
+  std::size_t bytes_ = 0;
 };
 
 template <class... Functions>
@@ -184,8 +187,13 @@ void PeerSession::on_time(Clock::time_point now) {
   if (is_due(next_edges_, terms_.telemetry_interval)) tell_edges();
   if (is_due(next_summary_, terms_.summary_interval)) {
     EdgeSummary summary;
-    for (const auto& edge : offer_->summary.edges)
-      if (edge.now.tenant_id.empty() || shares(edge.now.tenant_id)) summary.edges.push_back(edge);
+    std::size_t bytes = 0;
+    for (const auto& edge : offer_->summary.edges) {
+      if (!edge.now.tenant_id.empty() && !shares(edge.now.tenant_id)) continue;
+      bytes += size_of(edge);
+      if (bytes > 2 * batch_bytes) break;  // one frame has it all
+      summary.edges.push_back(edge);
+    }
     push(std::move(summary));
   }
   if (telling_ == Telling::told && !overflowed_ && is_due(next_digest_, terms_.digest_interval))
@@ -261,7 +269,6 @@ void PeerSession::hear(Clock::time_point, Payload payload) {
                  },
                  [&](ResyncBegin&) {
                    is_resyncing_ = true;
-                   is_requested_ = false;
                    for (auto& [key, heard] : heard_) heard.is_old = true;
                  },
                  [&](ResyncEnd&) { end_resync(); },
@@ -277,34 +284,50 @@ void PeerSession::hear(Clock::time_point, Payload payload) {
                    hear_item(std::move(replication));
                  },
                  [&](RemoteArtifact& artifact) { hear_item(std::move(artifact)); },
+                 [&](Flawed& flawed) { hear_item(std::move(flawed.item), false); },
              },
              payload);
 }
 
-void PeerSession::hear_item(Item item) {
+void PeerSession::hear_item(Item item, bool is_good) {
   auto key = key_of(item);
   auto known = heard_.find(key);
-  bool is_ours = shares(tenant_of(item));
+  bool is_ours = is_good && shares(tenant_of(item));
   if (!is_there(item)) {
     if (known == heard_.end()) return;
-    heard_sum_ -= known->second.revision;
-    if (known->second.is_ours)
-      std::visit([&](auto& each) { news_.emplace_back(std::move(each)); }, item);
-    heard_.erase(known);
+    if (known->second.is_ours) {
+      auto& gone = is_good ? item : known->second.withdrawal;
+      std::visit([&](auto& each) { news_.emplace_back(std::move(each)); }, gone);
+    }
+    forget(known);
     return;
   }
   if (known == heard_.end() && heard_.size() >= most_items)
     return close(Errc::overloaded, fmt::format("a peer advertises more than {}", most_items));
   auto revision = revision_of(item);
-  if (known != heard_.end()) heard_sum_ -= known->second.revision;
+  bool was_ours = known != heard_.end() && known->second.is_ours;
+  auto gone = was_ours && !is_ours ? known->second.withdrawal : withdrawal_of(item);
+  if (known != heard_.end()) forget(known);
+  auto bytes = key.size() + text_size(gone);
   heard_sum_ += revision;
-  heard_.insert_or_assign(std::move(key), Heard{revision, withdrawal_of(item), false, is_ours});
+  heard_bytes_ += bytes;
+  if (heard_bytes_ > most_heard_bytes)
+    return close(Errc::overloaded, "a peer advertises more than can be remembered");
+  heard_.emplace(std::move(key), Heard{revision, gone, bytes, false, is_ours});
   // What we do not share is remembered, so that digests agree, and not passed on.
   if (!is_ours) {
     ++counters_.ignored;
+    if (was_ours) std::visit([&](auto& each) { news_.emplace_back(std::move(each)); }, gone);
     return;
   }
   std::visit([&](auto& each) { news_.emplace_back(std::move(each)); }, item);
+}
+
+std::map<std::string, PeerSession::Heard>::iterator PeerSession::forget(
+    std::map<std::string, Heard>::iterator heard) {
+  heard_sum_ -= heard->second.revision;
+  heard_bytes_ -= heard->second.bytes;
+  return heard_.erase(heard);
 }
 
 void PeerSession::end_resync() {
@@ -313,10 +336,9 @@ void PeerSession::end_resync() {
       ++at;
       continue;
     }
-    heard_sum_ -= at->second.revision;
     if (at->second.is_ours)
       std::visit([&](auto& each) { news_.emplace_back(each); }, at->second.withdrawal);
-    at = heard_.erase(at);
+    at = forget(at);
   }
   is_resyncing_ = false;
   is_confirmed_ = true;
@@ -328,9 +350,28 @@ void PeerSession::hear_digest(const Digest& digest) {
   is_confirmed_ = digest == Digest{heard_.size(), heard_sum_};
   if (is_confirmed_) {
     news_.emplace_back(Confirmed{});
-  } else if (!is_requested_) {
-    is_requested_ = true;
-    push(ResyncRequest{});
+  } else {
+    push(ResyncRequest{});  // each time: a slow peer's mailbox may have dropped the last one
+  }
+}
+
+bool PeerSession::knows(const Item& item) const {
+  auto heard = heard_.find(key_of(item));
+  return heard != heard_.end() && heard->second.is_ours;
+}
+
+bool PeerSession::says_live(const std::string& stream) const {
+  return knows(StreamLive{stream, {}, {}, true});
+}
+
+void PeerSession::each_live(const std::function<void(const StreamLive&)>& visit) const {
+  auto first = key_of(StreamLive{});  // of all of them the smallest
+  for (auto at = heard_.lower_bound(first); at != heard_.end(); ++at) {
+    const auto* gone = std::get_if<StreamLive>(&at->second.withdrawal);
+    if (!gone) break;
+    auto live = *gone;
+    live.is_live = true;
+    if (at->second.is_ours) visit(live);
   }
 }
 

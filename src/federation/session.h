@@ -12,6 +12,7 @@
 // Frames wait in a mailbox of bounded length. When a slow peer lets it fill up, the oldest go, and
 // once it has taken the rest all is told anew: it misses changes, never the truth.
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -76,8 +77,10 @@ class PeerSession {
   const std::string& leader_hint() const { return leader_hint_; }
 
   const std::string& peer() const { return peer_.cluster; }
-  const std::optional<Hello>& greeting() const { return greeting_; }            // theirs
-  bool knows(const Item& item) const { return heard_.contains(key_of(item)); }  // heard it here
+  const std::optional<Hello>& greeting() const { return greeting_; }  // theirs
+  bool knows(const Item& item) const;  // heard it here, and may pass it on
+  bool says_live(const std::string& stream) const;
+  void each_live(const std::function<void(const StreamLive&)>& visit) const;
   bool in_sync() const { return is_confirmed_; }  // the last digest of theirs was ours
   const Counters& counters() const { return counters_; }
 
@@ -95,7 +98,7 @@ class PeerSession {
   void walk();
   void begin_resync();
   void hear(Clock::time_point now, Payload payload);
-  void hear_item(Item item);
+  void hear_item(Item item, bool is_good = true);
   void hear_digest(const Digest& digest);
   void end_resync();
   Digest digest() const;
@@ -119,13 +122,15 @@ class PeerSession {
   struct Heard {
     std::uint64_t revision = 0;
     Item withdrawal;
+    std::size_t bytes = 0;
     bool is_old = false;   // not yet seen in the resync that is under way
-    bool is_ours = false;  // of a tenant that we share
+    bool is_ours = false;  // of a tenant that we share, and as it should be
   };
+  std::map<std::string, Heard>::iterator forget(std::map<std::string, Heard>::iterator heard);
   std::map<std::string, Heard> heard_;
   std::uint64_t heard_sum_ = 0;
+  std::size_t heard_bytes_ = 0;
   bool is_resyncing_ = false;  // between begin and end
-  bool is_requested_ = false;  // and no answer yet
   bool is_confirmed_ = false;
   std::vector<News> news_;
   Clock::time_point heard_at_;

@@ -277,7 +277,9 @@ TEST_CASE("who leaves says why, and who leads instead") {
 TEST_CASE("frames that cannot be are refused, with the reason") {
   auto refused = [](const Frame& frame) {
     auto read = from_wire(to_wire(frame));
-    return read ? std::string() : read.error().what;
+    if (!read) return read.error().what;
+    CHECK(read->flaw.empty() == !std::holds_alternative<Flawed>(read->payloads.front()));
+    return read->flaw;
   };
   auto bad = ad("one");
   bad.edges[0].bw_available = -1;
@@ -296,8 +298,105 @@ TEST_CASE("frames that cannot be are refused, with the reason") {
   place.mutable_stream_advertisement()->mutable_edges(0)->set_geo_lat(
       std::numeric_limits<double>::quiet_NaN());
   auto read = from_wire(place);
-  REQUIRE(!read);
-  CHECK(read.error().what.starts_with("geo"));
+  REQUIRE(read);
+  CHECK(read->flaw.starts_with("geo"));
+}
+
+TEST_CASE("one thing that cannot be costs itself, and nothing else of its frame or its channel") {
+  Pair pair;
+  pair.a.offer(pair.now, offer_of({}));
+  pair.b.offer(pair.now, offer_of({ad("good"), ad("bad"), ad("b*d")}));
+  pair.settle();
+  auto odd = ad("bad");
+  odd.edges[0].buffer_state = "FU\nLL";
+  pair.b.offer(pair.now, offer_of({ad("good"), odd, ad("b*d")}));
+  pair.settle();
+  pair.pass(11s);
+  CHECK(!pair.a.over());
+  CHECK(pair.a.knows(ad("good")));
+  CHECK(!pair.a.knows(ad("b*d")));
+  CHECK(!pair.a.knows(odd));
+  CHECK(pair.a.in_sync());
+  CHECK(pair.b.counters().resyncs == 0);
+  auto told = all<StreamAd>(pair.at_a);
+  REQUIRE(told.size() == 3);
+  CHECK(told[2].internal_name == "bad");
+  CHECK(!told[2].is_live);  // what it said before is not so any more
+  pair.b.offer(pair.now, offer_of({ad("good"), ad("bad")}));
+  pair.settle();
+  pair.pass(6s);
+  CHECK(pair.a.knows(ad("bad")));
+  CHECK(pair.a.in_sync());
+}
+
+TEST_CASE("frames are no larger than a peer takes, whatever is in them") {
+  Pair pair;
+  auto offer = std::make_shared<Offer>();
+  for (int i = 0; i < 300; ++i) {
+    auto large = ad(fmt::format("s{}", i));
+    large.edges.resize(most_holders_told, large.edges[0]);
+    for (auto& edge : large.edges) edge.base_url = edge.dtsc_url = std::string(2000, 'x');
+    offer->add(large);
+  }
+  EdgeSummary::Edge edge;
+  edge.now.node_id = "edge";
+  edge.now.base_url = std::string(2000, 'x');
+  edge.roles.assign(64, std::string(2000, 'r'));
+  offer->summary.edges.assign(100, edge);
+  pair.b.offer(pair.now, offer);
+  std::size_t frames = 0;
+  while (auto frame = pair.b.next_frame()) {
+    CHECK(to_wire(*frame).ByteSizeLong() < rpc::most_message_bytes);
+    ++frames;
+    pair.a.on_frame(pair.now, std::move(*frame));
+  }
+  CHECK(frames > 50);
+  CHECK(!pair.a.over());
+  CHECK(pair.a.knows(ad("s299")));
+}
+
+TEST_CASE("a request for everything that is lost is made again") {
+  Pair pair;
+  pair.a.offer(pair.now, offer_of({}));
+  pair.b.offer(pair.now, offer_of({ad("one")}));
+  pair.settle();
+  pair.b.offer(pair.now, offer_of({ad("one"), ad("two")}));
+  REQUIRE(pair.b.next_frame());  // and nobody gets it
+  pair.now += 5s;
+  pair.b.on_time(pair.now);
+  while (auto frame = pair.b.next_frame()) pair.a.on_frame(pair.now, std::move(*frame));
+  REQUIRE(pair.a.next_frame());  // the request: nobody gets it either
+  pair.pass(6s);
+  CHECK(pair.a.knows(ad("two")));
+}
+
+TEST_CASE("two clusters may have a stream under one public id, and one of them may end it") {
+  View view;
+  auto now = Clock::time_point(1h);
+  Writing by{"1-2", WallClock::time_point(1000s)};
+  for (auto peer : {"b", "c"}) {
+    auto put = view.put(now, record_of(by, peer, ad("one")), now + 15s);
+    REQUIRE(put);
+  }
+  view.erase(Kind::stream_ad, "c:one");
+  REQUIRE(view.stream_of_playback(now, "play-one"));
+  CHECK(*view.stream_of_playback(now, "play-one") == "one");
+  view.erase(Kind::stream_ad, "b:one");
+  CHECK(!view.stream_of_playback(now, "play-one"));
+}
+
+TEST_CASE("peers have tokens of their own, and where one has, nobody comes without") {
+  auto peers = parse_peers("b=x:1,c=y:2|z:3,d=", "c=acme", "b=secret");
+  REQUIRE(peers);
+  FederationTerms terms;
+  terms.peers = *peers;
+  CHECK(terms.token_of("b") == "secret");
+  CHECK(!terms.token_of("c"));
+  terms.token = "all";
+  CHECK(terms.token_of("c") == "all");
+  CHECK(terms.token_of("b") == "secret");
+  CHECK(!parse_peers("b=x:1", "", "c=secret"));
+  CHECK(!parse_peers("b=x:1", "", "b"));
 }
 
 TEST_CASE("a view has what records say, until they expire") {
@@ -348,6 +447,15 @@ TEST_CASE("a peer that tells too much is not heard beyond its bound") {
   CHECK(again);
   auto other = view.put(now, record_of(by, "c", ad("three")), now + 15s);
   CHECK(other);
+  View small({.bytes_per_peer = 1000});
+  auto first = small.put(now, record_of(by, "b", ad("one")), now + 15s);
+  CHECK(first);
+  auto second = small.put(now, record_of(by, "b", ad("two")), now + 15s);
+  auto third = small.put(now, record_of(by, "b", ad("three")), now + 15s);
+  CHECK(!third);
+  small.erase(Kind::stream_ad, "b:one");
+  third = small.put(now, record_of(by, "b", ad("three")), now + 15s);
+  CHECK(third);
 }
 
 TEST_CASE("keys are those of existing deployments, braces and all") {

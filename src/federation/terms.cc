@@ -34,17 +34,32 @@ Result<Pair> pair_of(const std::string& word) {
   return pair;
 }
 
+}  // namespace
+
 bool is_address(std::string_view address) {
   auto colon = address.rfind(':');
-  if (colon == address.npos || colon == 0) return false;
+  if (colon == address.npos || colon == 0 || address.size() > 300) return false;
+  auto is_odd = [](unsigned char c) { return c <= 0x20 || c == 0x7f || c == ',' || c == '/'; };
+  if (std::any_of(address.begin(), address.end(), is_odd)) return false;
   auto port = address.substr(colon + 1);
   return !port.empty() && port.size() <= 5 &&
          std::all_of(port.begin(), port.end(), [](char c) { return c >= '0' && c <= '9'; });
 }
 
-}  // namespace
+std::optional<std::string> FederationTerms::token_of(const std::string& cluster) const {
+  bool has_own = false;
+  for (const auto& peer : peers) {
+    if (peer.token.empty()) continue;
+    if (peer.cluster == cluster) return peer.token;
+    has_own = true;
+  }
+  // Where peers have tokens of their own, nobody comes without one.
+  if (token.empty() && has_own) return {};
+  return token;
+}
 
-Result<std::vector<PeerTerms>> parse_peers(std::string_view peers, std::string_view tenants) {
+Result<std::vector<PeerTerms>> parse_peers(std::string_view peers, std::string_view tenants,
+                                           std::string_view tokens) {
   std::vector<PeerTerms> all;
   for (const auto& word : split(peers, ',')) {
     auto pair = pair_of(word);
@@ -65,6 +80,15 @@ Result<std::vector<PeerTerms>> parse_peers(std::string_view peers, std::string_v
     if (peer == all.end())
       return fail(Errc::invalid, "{}: tenants of a cluster that is not a peer", pair->cluster);
     peer->tenants.insert(pair->values.begin(), pair->values.end());
+  }
+  for (const auto& word : split(tokens, ',')) {
+    auto equals = word.find('=');
+    auto name = word.substr(0, std::min(equals, word.size()));
+    auto peer = std::find_if(all.begin(), all.end(),
+                             [&](const PeerTerms& each) { return each.cluster == name; });
+    if (equals == word.npos || equals + 1 == word.size() || peer == all.end())
+      return fail(Errc::invalid, "tokens of peers: use cluster=token, of clusters that are peers");
+    peer->token = word.substr(equals + 1);
   }
   return all;
 }

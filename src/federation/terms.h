@@ -1,6 +1,7 @@
 #pragma once
 // Who the other clusters are, and how often they are talked to.
 #include <chrono>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -16,11 +17,17 @@ struct PeerTerms {
   std::string cluster;
   std::vector<std::string> addresses = {};  // host:port; of any instances of that cluster
   std::set<std::string> tenants = {};       // whose streams both may know; none: all of them
+  std::string token = {};                   // what both show each other; empty: that of all
 };
 
-// FOGHORN_PEERS: "b=host:port,c=host:port|host2:port". FOGHORN_PEER_TENANTS: "b=acme|zoo". Errc::
-// invalid names the word that is wrong.
-Result<std::vector<PeerTerms>> parse_peers(std::string_view peers, std::string_view tenants);
+// FOGHORN_PEERS: "b=host:port,c=host:port|host2:port"; "b=" is a peer whose address is in Redis.
+// FOGHORN_PEER_TENANTS: "b=acme|zoo". FOGHORN_PEER_TOKENS: "b=secret". Errc::invalid names the word
+// that is wrong, never a token.
+Result<std::vector<PeerTerms>> parse_peers(std::string_view peers, std::string_view tenants,
+                                           std::string_view tokens = {});
+
+// host:port, as gRPC understands it.
+bool is_address(std::string_view address);
 
 struct FederationTerms {
   std::vector<PeerTerms> peers = {};
@@ -42,6 +49,9 @@ struct FederationTerms {
   std::chrono::milliseconds longest_backoff = 10s;
   std::chrono::milliseconds registry_interval = 30s;
   std::size_t mailbox_frames = 256;  // per peer
+
+  // What is shown to this cluster, and what it shows. None: it cannot be one of ours.
+  std::optional<std::string> token_of(const std::string& cluster) const;
 };
 
 }  // namespace warren::federation

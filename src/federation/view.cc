@@ -20,6 +20,8 @@ std::string name_of(Kind kind, std::string_view id) {
   return fmt::format("{}{}", folder(kind), id);
 }
 
+std::size_t size_of(const Record& record) { return record.id.size() + record.value.size(); }
+
 bool is_item(Kind kind) {
   return kind == Kind::stream_ad || kind == Kind::remote_live ||
          kind == Kind::remote_replications || kind == Kind::remote_artifacts;
@@ -45,10 +47,11 @@ std::string subject_of(const Known& known) {
 
 struct View::Parts {
   Limits limits;
-  std::unordered_map<std::string, Entry> entries;             // by name_of
-  std::map<std::string, std::set<std::string>> of_peer;       // names; "" for those of nobody
-  std::unordered_map<std::string, std::set<std::string>> of;  // subject -> names
-  std::unordered_map<std::string, std::string> playback;      // id -> name of the ad
+  std::unordered_map<std::string, Entry> entries;                   // by name_of
+  std::map<std::string, std::set<std::string>> of_peer;             // names; "" for those of nobody
+  std::map<std::string, std::size_t> bytes_of;                      // of peers, of their records
+  std::unordered_map<std::string, std::set<std::string>> of;        // subject -> names
+  std::unordered_map<std::string, std::set<std::string>> playback;  // id -> names of ads
   std::size_t refused = 0;
 
   const Entry* find(Clock::time_point now, Kind kind, const std::string& id) const {
@@ -66,7 +69,11 @@ struct View::Parts {
     const auto& known = at->second.known;
     auto names = of_peer.find(known.peer);
     names->second.erase(name);
-    if (names->second.empty()) of_peer.erase(names);
+    bytes_of[known.peer] -= size_of(at->second.record);
+    if (names->second.empty()) {
+      bytes_of.erase(known.peer);
+      of_peer.erase(names);
+    }
     if (auto subject = subject_of(known); !subject.empty()) {
       auto index = of.find(subject);
       index->second.erase(name);
@@ -74,7 +81,8 @@ struct View::Parts {
     }
     if (const auto* ad = std::get_if<StreamAd>(&known.value)) {
       auto indexed = playback.find(ad->playback_id);
-      if (indexed != playback.end() && indexed->second == name) playback.erase(indexed);
+      if (indexed != playback.end()) indexed->second.erase(name);
+      if (indexed != playback.end() && indexed->second.empty()) playback.erase(indexed);
     }
     entries.erase(at);
   }
@@ -96,21 +104,22 @@ Result<> View::put(Clock::time_point now, const Record& record, Clock::time_poin
   auto known = parse_record(record);
   if (!known) return std::unexpected(known.error());
   auto name = name_of(record.kind, record.id);
-  auto known_before = parts_->entries.contains(name);
-  if (!known_before) {
-    auto of = parts_->of_peer.find(known->peer);
-    auto count = of == parts_->of_peer.end() ? 0 : of->second.size();
-    auto most = known->peer.empty() ? parts_->limits.own_records : parts_->limits.records_per_peer;
-    if (count >= most) {
-      ++parts_->refused;
-      return fail(Errc::overloaded, "more than {} records of {}", most, known->peer);
-    }
+  parts_->erase(name);
+  auto of = parts_->of_peer.find(known->peer);
+  auto count = of == parts_->of_peer.end() ? 0 : of->second.size();
+  auto most = known->peer.empty() ? parts_->limits.own_records : parts_->limits.records_per_peer;
+  auto bytes = parts_->bytes_of.find(known->peer);
+  auto size = size_of(record) + (bytes == parts_->bytes_of.end() ? 0 : bytes->second);
+  if (count >= most || size > parts_->limits.bytes_per_peer) {
+    ++parts_->refused;
+    return fail(Errc::overloaded, "more than {} records or {} bytes of {}", most,
+                parts_->limits.bytes_per_peer, known->peer);
   }
-  if (known_before) parts_->erase(name);
+  parts_->bytes_of[known->peer] = size;
   parts_->of_peer[known->peer].insert(name);
   if (auto subject = subject_of(*known); !subject.empty()) parts_->of[subject].insert(name);
   if (const auto* ad = std::get_if<StreamAd>(&known->value); ad && !ad->playback_id.empty())
-    parts_->playback[ad->playback_id] = name;
+    parts_->playback[ad->playback_id].insert(name);
   parts_->entries.emplace(std::move(name), Entry{record, std::move(*known), expires, now});
   return ok;
 }
@@ -166,10 +175,13 @@ std::vector<View::Ad> View::ads(Clock::time_point now, const std::string& stream
 }
 
 const std::string* View::stream_of_playback(Clock::time_point now, const std::string& id) const {
-  auto name = parts_->playback.find(id);
-  if (name == parts_->playback.end()) return nullptr;
-  const auto& entry = parts_->entries.at(name->second);
-  return entry.expires > now ? &std::get<StreamAd>(entry.known.value).internal_name : nullptr;
+  auto names = parts_->playback.find(id);
+  if (names == parts_->playback.end()) return nullptr;
+  for (const auto& name : names->second) {
+    const auto& entry = parts_->entries.at(name);
+    if (entry.expires > now) return &std::get<StreamAd>(entry.known.value).internal_name;
+  }
+  return nullptr;
 }
 
 const EdgeTelemetry* View::telemetry(Clock::time_point now, const std::string& peer,
@@ -205,10 +217,6 @@ std::vector<const ActiveReplication*> View::replications(Clock::time_point now) 
 
 const PeerHeartbeat* View::heartbeat(Clock::time_point now, const std::string& peer) const {
   return parts_->get<PeerHeartbeat>(now, Kind::peer_heartbeat, peer);
-}
-
-const EdgeSummary* View::summary(Clock::time_point now, const std::string& peer) const {
-  return parts_->get<EdgeSummary>(now, Kind::edge_summary, peer);
 }
 
 std::vector<View::Artifact> View::artifacts(Clock::time_point now, const std::string& hash) const {

@@ -27,8 +27,9 @@ namespace warren::federation {
 class View {
  public:
   struct Limits {
-    std::size_t records_per_peer = 100'000;
-    std::size_t own_records = 100'000;  // replications under way, of no single peer
+    std::size_t records_per_peer = 120'000;   // most_items, and edges
+    std::size_t bytes_per_peer = 256u << 20;  // of their values
+    std::size_t own_records = 100'000;        // replications under way, of no single peer
   };
   View() : View(Limits{}) {}
   explicit View(Limits limits);
@@ -36,8 +37,8 @@ class View {
   View(const View&) = delete;
   View& operator=(const View&) = delete;
 
-  // Takes a record as it stands in Redis. Errc::invalid: nobody can read it. Errc::overloaded: its
-  // peer has told too much.
+  // Takes a record as it stands in Redis, in place of what it said before. Errc::invalid: nobody
+  // can read it. Errc::overloaded: its peer has told too much.
   Result<> put(Clock::time_point now, const Record& record, Clock::time_point expires);
   void erase(Kind kind, const std::string& id);
   // Lets what this peer advertises live on: its digest said that it is still so.
@@ -68,7 +69,6 @@ class View {
   const ActiveReplication* pulled(Clock::time_point now, const std::string& stream) const;
   std::vector<const ActiveReplication*> replications(Clock::time_point now) const;
   const PeerHeartbeat* heartbeat(Clock::time_point now, const std::string& peer) const;
-  const EdgeSummary* summary(Clock::time_point now, const std::string& peer) const;
   struct Artifact {
     std::string_view peer;
     const RemoteArtifact* artifact;

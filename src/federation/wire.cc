@@ -4,6 +4,7 @@
 #include "bootstrap.grpc.pb.h"
 #include "federation.grpc.pb.h"
 #include "federation/codec.h"
+#include "foghorn/entities.h"
 #include "rpc/connect.h"
 #include "rpc/stream.h"
 
@@ -16,13 +17,25 @@ namespace bootstrap = foghorn_bootstrap;
 
 namespace {
 
+constexpr std::size_t most_peers = 1000;
+
 using FrameStream = rpc::Stream<pb::PeerMessage, pb::PeerMessage>;
+
+bool is_token_of(const FederationTerms& terms, const std::string& cluster,
+                 const std::string& shown) {
+  auto token = terms.token_of(cluster);
+  return token && (token->empty() || rpc::is_same_token(shown, *token));
+}
 
 class GrpcWire final : public Wire {
  public:
-  explicit GrpcWire(std::shared_ptr<FrameStream> stream,
-                    std::shared_ptr<grpc::Channel> channel = {})
-      : channel_(std::move(channel)), stream_(std::move(stream)) {}
+  // Who calls has a channel, who is called was shown a token.
+  GrpcWire(const FederationTerms& terms, std::shared_ptr<FrameStream> stream,
+           std::shared_ptr<grpc::Channel> channel, std::string shown)
+      : terms_(terms),
+        channel_(std::move(channel)),
+        stream_(std::move(stream)),
+        shown_(std::move(shown)) {}
   ~GrpcWire() override { stream_->finish(grpc::Status::OK); }
 
   Async<Frame> read(Clock::time_point deadline) override {
@@ -36,24 +49,31 @@ class GrpcWire final : public Wire {
     co_return written;
   }
   void finish(const Error& why) override { stream_->finish(rpc::status_of(why)); }
+  bool may_speak_for(const std::string& cluster) const override {
+    return is_token_of(terms_, cluster, shown_);
+  }
 
  private:
+  const FederationTerms& terms_;
   std::shared_ptr<grpc::Channel> channel_;
   std::shared_ptr<FrameStream> stream_;
+  std::string shown_;
 };
 
 }  // namespace
 
 Result<std::shared_ptr<Wire>> dial(const asio::any_io_executor& executor,
-                                   const FederationTerms& terms, const std::string& address) {
+                                   const FederationTerms& terms, const std::string& peer,
+                                   const std::string& address) {
   auto channel = rpc::connect(address, terms.tls);
   if (!channel) return std::unexpected(channel.error());
   auto stub = pb::FoghornFederation::NewStub(*channel);
   using Client = rpc::ClientStream<pb::PeerMessage, pb::PeerMessage>;
-  auto stream = Client::create(executor, terms.token, [&](auto* context, auto* reactor) {
+  auto token = terms.token_of(peer).value_or("");
+  auto stream = Client::create(executor, token, [&](auto* context, auto* reactor) {
     stub->async()->PeerChannel(context, reactor);
   });
-  return std::make_shared<GrpcWire>(std::move(stream), std::move(*channel));
+  return std::make_shared<GrpcWire>(terms, std::move(stream), std::move(*channel), "");
 }
 
 // --- calls ---------------------------------------------------------------------------------------
@@ -100,7 +120,7 @@ using Method = void (pb::FoghornFederation::StubInterface::async_interface::*)(
 
 }  // namespace
 
-Async<StreamAnswer> Caller::query(std::string address, StreamQuery query,
+Async<StreamAnswer> Caller::query(std::string peer, std::string address, StreamQuery query,
                                   Clock::time_point deadline) {
   auto channel = channels_->to(address, terms_.tls);
   if (!channel) co_return std::unexpected(channel.error());
@@ -113,9 +133,12 @@ Async<StreamAnswer> Caller::query(std::string address, StreamQuery query,
   auto method = method_of<pb::FoghornFederation>(
       *channel, Method<pb::QueryStreamRequest, pb::QueryStreamResponse>(
                     &pb::FoghornFederation::StubInterface::async_interface::QueryStream));
-  auto response = co_await rpc::ask<pb::QueryStreamResponse>(method, std::move(request),
-                                                             terms_.token, deadline);
+  auto token = terms_.token_of(peer).value_or("");
+  auto response =
+      co_await rpc::ask<pb::QueryStreamResponse>(method, std::move(request), token, deadline);
   if (!response) co_return std::unexpected(response.error());
+  auto checked = check_text("public_url", response->public_url());
+  if (!checked) co_return std::unexpected(checked.error());
   StreamAnswer answer{{}, response->origin_cluster_id(), response->public_url()};
   for (const auto& each : response->candidates()) {
     if (answer.candidates.size() == 10) break;
@@ -137,12 +160,13 @@ Async<StreamAnswer> Caller::query(std::string address, StreamQuery query,
     candidate.buffer_state = each.buffer_state();
     candidate.is_origin = each.is_origin();
     candidate.score = each.bw_score();
-    answer.candidates.push_back(std::move(candidate));
+    if (check(candidate)) answer.candidates.push_back(std::move(candidate));
   }
   co_return answer;
 }
 
-Async<PullAnswer> Caller::pull(std::string address, PullRequest from, Clock::time_point deadline) {
+Async<PullAnswer> Caller::pull(std::string peer, std::string address, PullRequest from,
+                               Clock::time_point deadline) {
   auto channel = channels_->to(address, terms_.tls);
   if (!channel) co_return std::unexpected(channel.error());
   pb::OriginPullRequest request;
@@ -155,65 +179,63 @@ Async<PullAnswer> Caller::pull(std::string address, PullRequest from, Clock::tim
   auto method = method_of<pb::FoghornFederation>(
       *channel, Method<pb::OriginPullRequest, pb::OriginPullResponse>(
                     &pb::FoghornFederation::StubInterface::async_interface::NotifyOriginPull));
+  auto token = terms_.token_of(peer).value_or("");
   auto response =
-      co_await rpc::ask<pb::OriginPullResponse>(method, std::move(request), terms_.token, deadline);
+      co_await rpc::ask<pb::OriginPullResponse>(method, std::move(request), token, deadline);
   if (!response) co_return std::unexpected(response.error());
-  co_return PullAnswer{response->accepted(), response->reason(), response->dtsc_url(),
-                       response->source_node_id(), response->base_url()};
-}
-
-Async<ArtifactAnswer> Caller::prepare(std::string address, ArtifactRequest from,
-                                      Clock::time_point deadline) {
-  auto channel = channels_->to(address, terms_.tls);
-  if (!channel) co_return std::unexpected(channel.error());
-  pb::PrepareArtifactRequest request;
-  request.set_artifact_hash(from.hash);
-  request.set_requesting_cluster(from.requesting_cluster);
-  request.set_tenant_id(from.tenant);
-  auto method = method_of<pb::FoghornFederation>(
-      *channel, Method<pb::PrepareArtifactRequest, pb::PrepareArtifactResponse>(
-                    &pb::FoghornFederation::StubInterface::async_interface::PrepareArtifact));
-  auto response = co_await rpc::ask<pb::PrepareArtifactResponse>(method, std::move(request),
-                                                                 terms_.token, deadline);
-  if (!response) co_return std::unexpected(response.error());
-  ArtifactAnswer answer{response->ready(), response->reason(), response->artifact_type(), {}};
-  for (const auto& copy : response->copies())
-    answer.copies.push_back({copy.node_id(), copy.base_url(), copy.path(), copy.size_bytes()});
+  PullAnswer answer{response->accepted(), response->reason(), response->dtsc_url(),
+                    response->source_node_id(), response->base_url()};
+  auto checked = check(answer);
+  if (!checked) co_return std::unexpected(checked.error());
   co_return answer;
 }
 
-Async<std::vector<PeerTerms>> Caller::register_here(std::string registry, std::string cluster,
-                                                    std::string instance, std::string address,
-                                                    Clock::time_point deadline) {
-  auto channel = channels_->to(registry, terms_.tls);
+namespace {
+
+using Bootstrap = bootstrap::BootstrapService::StubInterface::async_interface;
+template <class Request, class Response>
+using RegistryMethod = void (Bootstrap::*)(grpc::ClientContext*, const Request*, Response*,
+                                           std::function<void(grpc::Status)>);
+
+}  // namespace
+
+Async<> Caller::register_here(std::string cluster, std::string instance,
+                              Clock::time_point deadline) {
+  auto channel = channels_->to(terms_.registry, terms_.tls);
   if (!channel) co_return std::unexpected(channel.error());
-  using Stub = bootstrap::BootstrapService::StubInterface::async_interface;
-  using Register =
-      void (Stub::*)(grpc::ClientContext*, const bootstrap::RegisterClusterRequest*,
-                     bootstrap::RegisterClusterResponse*, std::function<void(grpc::Status)>);
-  using List = void (Stub::*)(grpc::ClientContext*, const bootstrap::ListPeersRequest*,
-                              bootstrap::ListPeersResponse*, std::function<void(grpc::Status)>);
   bootstrap::RegisterClusterRequest here;
   here.set_cluster_id(cluster);
   here.set_instance_id(instance);
-  here.set_foghorn_addr(address);
+  here.set_foghorn_addr(terms_.address);
   here.set_ttl_seconds(std::uint32_t(3 * terms_.registry_interval / 1s));
-  auto registering =
-      method_of<bootstrap::BootstrapService>(*channel, Register(&Stub::RegisterCluster));
-  auto registered = co_await rpc::ask<bootstrap::RegisterClusterResponse>(
-      registering, std::move(here), terms_.token, deadline);
+  auto method = method_of<bootstrap::BootstrapService>(
+      *channel,
+      RegistryMethod<bootstrap::RegisterClusterRequest, bootstrap::RegisterClusterResponse>(
+          &Bootstrap::RegisterCluster));
+  auto registered = co_await rpc::ask<bootstrap::RegisterClusterResponse>(method, std::move(here),
+                                                                          terms_.token, deadline);
   if (!registered) co_return std::unexpected(registered.error());
+  co_return ok;
+}
+
+// An entry that cannot be is left out.
+Async<std::vector<PeerTerms>> Caller::list_peers(std::string cluster, Clock::time_point deadline) {
+  auto channel = channels_->to(terms_.registry, terms_.tls);
+  if (!channel) co_return std::unexpected(channel.error());
   bootstrap::ListPeersRequest request;
   request.set_cluster_id(cluster);
-  auto listing = method_of<bootstrap::BootstrapService>(*channel, List(&Stub::ListPeers));
-  auto listed = co_await rpc::ask<bootstrap::ListPeersResponse>(listing, std::move(request),
+  auto method = method_of<bootstrap::BootstrapService>(
+      *channel, RegistryMethod<bootstrap::ListPeersRequest, bootstrap::ListPeersResponse>(
+                    &Bootstrap::ListPeers));
+  auto listed = co_await rpc::ask<bootstrap::ListPeersResponse>(method, std::move(request),
                                                                 terms_.token, deadline);
   if (!listed) co_return std::unexpected(listed.error());
   std::vector<PeerTerms> peers;
   for (const auto& each : listed->peers()) {
+    if (!foghorn::check_id("peer", each.cluster_id()) || !is_address(each.foghorn_addr())) continue;
     PeerTerms peer{each.cluster_id(), {each.foghorn_addr()}, {}};
     for (const auto& tenant : each.shared_tenant_ids()) peer.tenants.insert(tenant);
-    peers.push_back(std::move(peer));
+    if (peers.size() < most_peers) peers.push_back(std::move(peer));
   }
   co_return peers;
 }
@@ -247,16 +269,16 @@ void write(const StreamAnswer& answer, pb::QueryStreamResponse& to) {
   }
 }
 
-// On gRPC's threads: looks at the token, and posts.
+// On gRPC's threads: looks at the token of the cluster that the caller says it is, and posts.
 class Service final : public pb::FoghornFederation::CallbackService {
  public:
-  Service(const asio::any_io_executor& executor, std::string token, Answerer& answerer)
-      : executor_(executor), token_(std::move(token)), answerer_(answerer) {}
+  Service(const asio::any_io_executor& executor, const FederationTerms& terms, Answerer& answerer)
+      : executor_(executor), terms_(terms), answerer_(answerer) {}
 
   grpc::ServerUnaryReactor* QueryStream(grpc::CallbackServerContext* context,
                                         const pb::QueryStreamRequest* request,
                                         pb::QueryStreamResponse* response) override {
-    return answer(context, [this, request, response](auto finish) {
+    return answer(context, request->requesting_cluster(), [this, request, response](auto finish) {
       StreamQuery query{request->stream_name(), request->requesting_cluster(),
                         request->tenant_id()};
       if (request->has_viewer_lat() && request->has_viewer_lon()) {
@@ -274,7 +296,7 @@ class Service final : public pb::FoghornFederation::CallbackService {
   grpc::ServerUnaryReactor* NotifyOriginPull(grpc::CallbackServerContext* context,
                                              const pb::OriginPullRequest* request,
                                              pb::OriginPullResponse* response) override {
-    return answer(context, [this, request, response](auto finish) {
+    return answer(context, request->dest_cluster_id(), [this, request, response](auto finish) {
       PullRequest pull{request->stream_name(), request->source_node_id(),
                        request->dest_cluster_id(), request->dest_node_id(), request->tenant_id()};
       answerer_.pull(std::move(pull), [response, finish](Result<PullAnswer> answered) {
@@ -292,7 +314,7 @@ class Service final : public pb::FoghornFederation::CallbackService {
   grpc::ServerUnaryReactor* PrepareArtifact(grpc::CallbackServerContext* context,
                                             const pb::PrepareArtifactRequest* request,
                                             pb::PrepareArtifactResponse* response) override {
-    return answer(context, [this, request, response](auto finish) {
+    return answer(context, request->requesting_cluster(), [this, request, response](auto finish) {
       auto found = answerer_.prepare(
           {request->artifact_hash(), request->requesting_cluster(), request->tenant_id()});
       if (!found) return finish(rpc::status_of(found.error()));
@@ -313,21 +335,26 @@ class Service final : public pb::FoghornFederation::CallbackService {
   grpc::ServerBidiReactor<pb::PeerMessage, pb::PeerMessage>* PeerChannel(
       grpc::CallbackServerContext* context) override {
     auto stream = rpc::ServerStream<pb::PeerMessage, pb::PeerMessage>::create(executor_);
-    bool is_known = rpc::has_token(*context, token_);
-    asio::post(executor_, [this, stream, is_known] {
+    // Of which cluster it is, the first frame says.
+    auto shown = rpc::shown_token(*context);
+    bool is_known = is_token_of(terms_, "", shown);
+    for (const auto& peer : terms_.peers)
+      is_known = is_known || is_token_of(terms_, peer.cluster, shown);
+    asio::post(executor_, [this, stream, is_known, shown] {
       if (!is_known)
         stream->finish({grpc::StatusCode::UNAUTHENTICATED, "a peer shows its token"});
       else
-        answerer_.accept(std::make_shared<GrpcWire>(stream));
+        answerer_.accept(std::make_shared<GrpcWire>(terms_, stream, nullptr, shown));
     });
     return stream.get();
   }
 
  private:
   template <class Work>
-  grpc::ServerUnaryReactor* answer(grpc::CallbackServerContext* context, Work work) {
+  grpc::ServerUnaryReactor* answer(grpc::CallbackServerContext* context, const std::string& cluster,
+                                   Work work) {
     auto* reactor = context->DefaultReactor();
-    if (!rpc::has_token(*context, token_)) {
+    if (!is_token_of(terms_, cluster, rpc::shown_token(*context))) {
       reactor->Finish({grpc::StatusCode::UNAUTHENTICATED, "a peer shows its token"});
       return reactor;
     }
@@ -338,15 +365,15 @@ class Service final : public pb::FoghornFederation::CallbackService {
   }
 
   asio::any_io_executor executor_;
-  std::string token_;
+  const FederationTerms& terms_;
   Answerer& answerer_;
 };
 
 }  // namespace
 
 std::unique_ptr<grpc::Service> make_service(const asio::any_io_executor& executor,
-                                            std::string token, Answerer& answerer) {
-  return std::make_unique<Service>(executor, std::move(token), answerer);
+                                            const FederationTerms& terms, Answerer& answerer) {
+  return std::make_unique<Service>(executor, terms, answerer);
 }
 
 }  // namespace warren::federation

@@ -24,9 +24,12 @@ class Wire {
   virtual Async<Frame> read(Clock::time_point deadline) = 0;
   virtual Async<> write(Frame frame) = 0;
   virtual void finish(const Error& why) = 0;
+  // Whether who called showed the token of this cluster.
+  virtual bool may_speak_for(const std::string& cluster) const = 0;
 };
 Result<std::shared_ptr<Wire>> dial(const asio::any_io_executor& executor,
-                                   const FederationTerms& terms, const std::string& address);
+                                   const FederationTerms& terms, const std::string& peer,
+                                   const std::string& address);
 
 struct StreamQuery {
   std::string stream, requesting_cluster, tenant;
@@ -65,19 +68,20 @@ struct ArtifactAnswer {
   std::vector<Copy> copies;
 };
 
-// Calls to instances of other clusters; each address has one connection.
+// Calls to instances of other clusters; each address has one connection. Of answers only what can
+// be is returned.
 class Caller {
  public:
   explicit Caller(const FederationTerms& terms);
   ~Caller();
-  Async<StreamAnswer> query(std::string address, StreamQuery query, Clock::time_point deadline);
-  Async<PullAnswer> pull(std::string address, PullRequest request, Clock::time_point deadline);
-  Async<ArtifactAnswer> prepare(std::string address, ArtifactRequest request,
-                                Clock::time_point deadline);
-  // Says where this cluster is, and asks who else there is.
-  Async<std::vector<PeerTerms>> register_here(std::string registry, std::string cluster,
-                                              std::string instance, std::string address,
-                                              Clock::time_point deadline);
+  Async<StreamAnswer> query(std::string peer, std::string address, StreamQuery query,
+                            Clock::time_point deadline);
+  Async<PullAnswer> pull(std::string peer, std::string address, PullRequest request,
+                         Clock::time_point deadline);
+  // Tells the registry where this cluster is.
+  Async<> register_here(std::string cluster, std::string instance, Clock::time_point deadline);
+  // Who else there is, as the registry has it.
+  Async<std::vector<PeerTerms>> list_peers(std::string cluster, Clock::time_point deadline);
 
  private:
   struct Channels;
@@ -95,6 +99,6 @@ struct Answerer {
 };
 // The answerer outlives the server that carries the service.
 std::unique_ptr<grpc::Service> make_service(const asio::any_io_executor& executor,
-                                            std::string token, Answerer& answerer);
+                                            const FederationTerms& terms, Answerer& answerer);
 
 }  // namespace warren::federation

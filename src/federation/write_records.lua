@@ -31,12 +31,13 @@ for i = 2, #KEYS do
     call('SET', key, value, 'PX', ttl)
   elseif what == 'keep' then
     if call('PEXPIRE', key, ttl) == 0 then missing[#missing + 1] = i - 2 end
+  elseif what == 'hash' then  -- fields of others stay
+    for field, text in pairs(cjson.decode(value)) do
+      if text == cjson.null then call('HDEL', key, field) else call('HSET', key, field, text) end
+    end
+    call('PEXPIRE', key, ttl)
   else
     call('DEL', key)
-    if what == 'hash' then
-      for field, text in pairs(cjson.decode(value)) do call('HSET', key, field, text) end
-      call('PEXPIRE', key, ttl)
-    end
   end
 end
 call('SPUBLISH', ARGV[4], ARGV[5])

@@ -14,7 +14,7 @@ namespace json = boost::json;
 
 namespace {
 
-constexpr std::size_t batch_records = 200;
+constexpr std::size_t batch_records = 200, batch_bytes = 1u << 20;
 constexpr auto fence_retention_ms = "86400000";
 constexpr auto patience = 2s;
 
@@ -92,8 +92,11 @@ void Writer::drop() {
 
 std::vector<Writer::Waiting> Writer::take() {
   std::vector<Waiting> batch;
-  while (!waiting_.empty() && batch.size() < batch_records)
+  for (std::size_t bytes = 0;
+       !waiting_.empty() && batch.size() < batch_records && bytes < batch_bytes;) {
     batch.push_back(std::move(waiting_.extract(waiting_.begin()).mapped()));
+    bytes += batch.back().record.value.size();
+  }
   return batch;
 }
 

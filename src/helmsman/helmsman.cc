@@ -106,7 +106,9 @@ class Helmsman::Core final : public pb::HelmsmanControl::CallbackService {
     if (message.payload_case() == pb::ControlMessage::kRegister)
       return register_node(message.register_(), stream, host, node, answer);
     if (node.empty()) return fail(Errc::invalid, "the first message of a node is Register");
-    if (nodes_[node] != stream) return fail(Errc::held_elsewhere, "{} connected anew", node);
+    auto current = nodes_.find(node);
+    if (current == nodes_.end() || current->second != stream)
+      return fail(Errc::held_elsewhere, "{} connected anew", node);
     auto of = [&](const std::string& said) -> Result<> {
       if (said.empty() || said == node) return ok;
       return fail(Errc::invalid, "node_id: this stream is that of {}", node);

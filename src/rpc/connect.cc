@@ -40,8 +40,13 @@ Result<std::shared_ptr<grpc::Channel>> connect(const std::string& address, const
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(int(most_message_bytes));
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
-  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 100);
+  // Not a wait: how long an attempt to connect may take.
+  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 5000);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1000);
+  // A connection that nobody answers on is given up within half a minute.
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, 20'000);
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 10'000);
+  arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
   // Channels to one address would share a connection, and one that is closed would close others.
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   return grpc::CreateCustomChannel(address, credentials, arguments);
@@ -52,12 +57,21 @@ void show_token(grpc::ClientContext& context, const std::string& token) {
 }
 
 bool has_token(const grpc::CallbackServerContext& context, const std::string& token) {
-  if (token.empty()) return true;
+  return token.empty() || is_same_token(shown_token(context), token);
+}
+
+std::string shown_token(const grpc::CallbackServerContext& context) {
+  constexpr std::string_view scheme = "Bearer ";
   auto shown = context.client_metadata().find("authorization");
-  if (shown == context.client_metadata().end()) return false;
-  auto wanted = "Bearer " + token;
-  return shown->second.size() == wanted.size() &&
-         CRYPTO_memcmp(shown->second.data(), wanted.data(), wanted.size()) == 0;
+  if (shown == context.client_metadata().end()) return {};
+  std::string_view text(shown->second.data(), shown->second.size());
+  if (!text.starts_with(scheme)) return {};
+  return std::string(text.substr(scheme.size()));
+}
+
+bool is_same_token(const std::string& shown, const std::string& token) {
+  return shown.size() == token.size() &&
+         CRYPTO_memcmp(shown.data(), token.data(), token.size()) == 0;
 }
 
 grpc::Status status_of(const Error& error) {

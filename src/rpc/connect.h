@@ -23,6 +23,9 @@ Result<std::shared_ptr<grpc::Channel>> connect(const std::string& address, const
 // "authorization: Bearer <token>", compared in constant time. An empty token asks for nothing.
 void show_token(grpc::ClientContext& context, const std::string& token);
 bool has_token(const grpc::CallbackServerContext& context, const std::string& token);
+// What the caller shows; empty: nothing.
+std::string shown_token(const grpc::CallbackServerContext& context);
+bool is_same_token(const std::string& shown, const std::string& token);  // in constant time
 
 grpc::Status status_of(const Error& error);
 Error error_of(const grpc::Status& status);

@@ -35,6 +35,11 @@ Result<std::unique_ptr<Server>> Server::listen(const ServerTerms& terms,
   // Two servers on one port would share its callers between them.
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, 4096);
+  // Both sides ask whether the other is there, and allow that.
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, 20'000);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 10'000);
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 5'000);
   for (auto* service : services) builder.RegisterService(service);
   auto server = builder.BuildAndStart();
   if (!server || port == 0)
