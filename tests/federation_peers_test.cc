@@ -275,7 +275,7 @@ TEST_CASE("peers are found in peer_addresses, and in a registry") {
     how.terms.registry = fmt::format("127.0.0.1:{}", (*server)->port());
     how.terms.registry_interval = 1s;
     auto body = [](Members& a, Members& b, RedisServer& ra, RedisServer&, rpc::Server& own,
-                   Registry& registry) -> awaitable<void> {
+                   Registry& list) -> awaitable<void> {
       report(*b[0], "b-edge", {{"demo", live()}, {"secret", live("zoo")}});
       co_await eventually(30s, "the channel is open", [&] { return is_connected(a); });
       co_await eventually(10s, "it is known", [&] { return knows(*a[1], "demo"); });
@@ -284,10 +284,10 @@ TEST_CASE("peers are found in peer_addresses, and in a registry") {
       for (auto& member : a)
         co_await eventually(10s, "each knows the peer",
                             [&] { return member->federation->peers().size() == 1; });
-      registry.share("zoo");
+      list.share("zoo");
       co_await eventually(20s, "under the new terms",
                           [&] { return knows(*a[0], "secret") && !knows(*a[0], "demo"); });
-      registry.forget("b");
+      list.forget("b");
       co_await eventually(20s, "the channel is closed", [&] { return !is_connected(a); });
       co_await own.close();
     };
