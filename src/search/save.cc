@@ -12,6 +12,7 @@
 #include "search/classify.h"
 #include "search/parts.h"
 #include "search/postings.h"
+#include "search/symbols.h"
 #include "search/warm.h"
 
 namespace warren::search {
@@ -145,7 +146,8 @@ bool is_sound(const Segment::Parts& parts) {
       begin = offset + 1;
     }
   }
-  return has_sound_directory(parts) && (!parts.is_warm || has_sound_frames(parts));
+  return has_sound_directory(parts) && has_sound_symbols(parts) &&
+         (!parts.is_warm || has_sound_frames(parts));
 }
 
 class Writer {
