@@ -15,7 +15,8 @@ std::vector<Span> naive(std::string_view needle, bool ignores_case, std::string_
   std::vector<Span> spans;
   for (std::size_t i = 0; i + needle.size() <= text.size();) {
     std::size_t j = 0;
-    while (j < needle.size() && folded(text[i + j], ignores_case) == folded(needle[j], ignores_case))
+    while (j < needle.size() &&
+           folded(text[i + j], ignores_case) == folded(needle[j], ignores_case))
       ++j;
     if (j == needle.size()) {
       spans.push_back(
@@ -70,8 +71,7 @@ TEST_CASE("newlines and bytes are counted in texts of every length") {
   std::mt19937 random(8);
   for (std::size_t size = 0; size < 1000; ++size) {
     std::string text = random_text(random, size, "ab\n\n\xff");
-    CHECK(count_newlines(text) ==
-          static_cast<std::uint64_t>(std::ranges::count(text, '\n')));
+    CHECK(count_newlines(text) == static_cast<std::uint64_t>(std::ranges::count(text, '\n')));
     std::uint64_t sum = 0;
     for (unsigned char c : text) sum += c;
     CHECK(sum_bytes(text) == sum);
