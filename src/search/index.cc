@@ -18,8 +18,8 @@ namespace {
 constexpr std::uint32_t low_bits = 9;
 constexpr std::size_t bucket_count = key_count >> low_bits;
 constexpr std::size_t keys_per_bucket = 1u << low_bits;
-constexpr std::uint32_t block_bits = 32 - low_bits;  // a pair is one word
-constexpr std::size_t chunk_pairs = 4096;
+constexpr std::size_t chunk_pairs = 8192;
+constexpr std::size_t chunk_bytes = chunk_pairs * sizeof(std::uint16_t);
 constexpr std::size_t least_text = 512u << 10;
 
 // Memory that this build may still take.
@@ -37,20 +37,54 @@ class Budget {
   std::atomic<std::size_t> used_;
 };
 
-struct Chain {
-  std::vector<std::unique_ptr<std::uint32_t[]>> chunks;
-  std::uint32_t* next = nullptr;
-  std::uint32_t* end = nullptr;
+// Pairs of one bucket, two bytes each: the low half of the key, and how many blocks after the pair
+// before. Half of the memory of a build would otherwise be block numbers.
+class Chain {
+ public:
+  static constexpr std::uint32_t skip = 127;  // so many blocks, and no key
 
-  std::size_t size() const {
-    return chunks.size() * chunk_pairs - static_cast<std::size_t>(end - next);
+  // false: the budget does not allow it.
+  bool append(std::uint32_t key, std::uint32_t block, Budget& budget) {
+    for (; block - block_ >= skip; block_ += skip)
+      if (!push(skip << low_bits, budget)) return false;
+    auto gap = block - block_;
+    block_ = block;
+    return push(gap << low_bits | (key & (keys_per_bucket - 1)), budget);
   }
   template <class F>
   void each(F&& visit) const {
-    std::size_t rest = size();
-    for (const auto& chunk : chunks)
-      for (std::size_t i = 0; i < chunk_pairs && rest > 0; ++i, --rest) visit(chunk[i]);
+    std::size_t rest = chunks_.size() * chunk_pairs - static_cast<std::size_t>(end_ - next_);
+    std::uint32_t block = 0;
+    for (const auto& chunk : chunks_) {
+      auto count = std::min(rest, chunk_pairs);
+      rest -= count;
+      for (std::size_t i = 0; i < count; ++i) {
+        std::uint32_t gap = chunk[i] >> low_bits;
+        block += gap;
+        if (gap != skip) visit(chunk[i] & (keys_per_bucket - 1), block);
+      }
+    }
   }
+  std::size_t memory() const { return chunks_.size() * chunk_bytes; }
+
+ private:
+  bool push(std::uint32_t pair, Budget& budget) {
+    if (next_ == end_ && !grow(budget)) return false;
+    *next_++ = static_cast<std::uint16_t>(pair);
+    return true;
+  }
+  bool grow(Budget& budget) {
+    if (!budget.take(chunk_bytes)) return false;
+    chunks_.push_back(std::make_unique_for_overwrite<std::uint16_t[]>(chunk_pairs));
+    next_ = chunks_.back().get();
+    end_ = next_ + chunk_pairs;
+    return true;
+  }
+
+  std::uint16_t* next_ = nullptr;
+  std::uint16_t* end_ = nullptr;
+  std::uint32_t block_ = 0;
+  std::vector<std::unique_ptr<std::uint16_t[]>> chunks_;
 };
 using Chains = std::array<Chain, bucket_count>;
 
@@ -78,16 +112,8 @@ Result<> collect_pairs(Build& build, int thread) {
   KeyCollector collector;
   auto end = static_cast<std::uint32_t>(count * (place + 1) / threads);
   for (auto block = static_cast<std::uint32_t>(count * place / threads); block < end; ++block) {
-    for (auto key : collector.collect(build.segment.block(block).text)) {
-      auto& chain = chains[key >> low_bits];
-      if (chain.next == chain.end) {
-        if (!build.budget.take(chunk_pairs * 4)) return build.budget.exceeded();
-        chain.chunks.push_back(std::make_unique_for_overwrite<std::uint32_t[]>(chunk_pairs));
-        chain.next = chain.chunks.back().get();
-        chain.end = chain.next + chunk_pairs;
-      }
-      *chain.next++ = key << block_bits | block;
-    }
+    for (auto key : collector.collect(build.segment.block(block).text))
+      if (!chains[key >> low_bits].append(key, block, build.budget)) return build.budget.exceeded();
   }
   return ok;
 }
@@ -97,7 +123,7 @@ Result<> collect_pairs(Build& build, int thread) {
 Result<> pack_bucket(Build& build, std::size_t place, std::vector<std::uint32_t>& sorted) {
   std::array<std::size_t, keys_per_bucket + 1> begins{};
   for (auto& chains : build.chains)
-    (*chains)[place].each([&](std::uint32_t pair) { ++begins[(pair >> block_bits) + 1]; });
+    (*chains)[place].each([&](std::uint32_t key, std::uint32_t) { ++begins[key + 1]; });
   for (std::size_t key = 0; key < keys_per_bucket; ++key) begins[key + 1] += begins[key];
   std::size_t total = begins[keys_per_bucket];
   if (total > sorted.size()) {
@@ -107,10 +133,8 @@ Result<> pack_bucket(Build& build, std::size_t place, std::vector<std::uint32_t>
   auto next = begins;
   for (auto& chains : build.chains) {
     auto& chain = (*chains)[place];
-    chain.each([&](std::uint32_t pair) {
-      sorted[next[pair >> block_bits]++] = pair & ((1u << block_bits) - 1);
-    });
-    build.budget.give_back(chain.chunks.size() * chunk_pairs * 4);
+    chain.each([&](std::uint32_t key, std::uint32_t block) { sorted[next[key]++] = block; });
+    build.budget.give_back(chain.memory());
     chain = {};
   }
   build.buckets[place] = std::make_unique<Bucket>();
@@ -168,7 +192,7 @@ Result<std::shared_ptr<const Segment>> SegmentBuilder::with_index(const Segment&
   auto parts = std::make_unique<Segment::Parts>(scannable.parts());
   if (scannable.arena().size() < least_text)
     return std::make_shared<const Segment>(std::move(parts));
-  if (scannable.block_count() >= 1u << block_bits)
+  if (scannable.block_count() >= only_block)
     return fail(Errc::overloaded, "{} blocks are more than an index takes",
                 scannable.block_count());
   Build build{

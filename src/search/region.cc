@@ -23,7 +23,6 @@ std::byte* aligned_map(std::size_t size) {
   std::size_t before = -reinterpret_cast<std::uintptr_t>(begin) % huge_page;
   if (before > 0) munmap(begin, before);
   if (before < huge_page) munmap(begin + before + size, huge_page - before);
-  madvise(begin + before, size, MADV_HUGEPAGE);  // a wish: without them it is only slower
   return begin + before;
 }
 
@@ -54,6 +53,13 @@ Result<std::shared_ptr<Region>> Region::map(const std::string& path) {
   if (got == MAP_FAILED) return fail(Errc::invalid, "{} is empty or cannot be mapped", path);
   return std::shared_ptr<Region>(
       new Region(static_cast<std::byte*>(got), static_cast<std::size_t>(facts.st_size)));
+}
+
+void Region::use_huge_pages() {
+  constexpr int collapse = 25;  // MADV_COLLAPSE, newer than our headers
+  if (size_ < huge_page) return;
+  madvise(data_, size_, MADV_HUGEPAGE);
+  madvise(data_, size_ / huge_page * huge_page, collapse);
 }
 
 Region::~Region() {

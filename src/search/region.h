@@ -17,13 +17,17 @@ inline std::size_t in_pages(std::size_t bytes) {
 
 class Region {
  public:
-  // Zeroed. Large ones are asked for in huge pages. Errc::overloaded: the system has none.
+  // Zeroed. Errc::overloaded: the system has none.
   static Result<std::shared_ptr<Region>> make(std::size_t bytes);
   // A whole file, to be read. Errc::not_found, Errc::invalid when it is empty.
   static Result<std::shared_ptr<Region>> map(const std::string& path);
   ~Region();
   Region(const Region&) = delete;
   Region& operator=(const Region&) = delete;
+
+  // Copies what is there into huge pages; readers go on meanwhile. Without huge pages in the system
+  // nothing happens.
+  void use_huge_pages();
 
   std::byte* data() { return data_; }
   std::size_t size() const { return size_; }

@@ -97,6 +97,11 @@ std::string_view Segment::arena() const {
   return {text.chars() + text_slack, text.size - 2 * text_slack};
 }
 
+void Segment::use_huge_pages() const {
+  const auto& text = parts_->at(SectionKind::text);
+  if (text.region) text.region->use_huge_pages();
+}
+
 bool Segment::is_warm() const { return parts_->is_warm; }
 
 bool Segment::has_index() const { return parts_->at(SectionKind::directory).size > 0; }

@@ -108,6 +108,10 @@ class Segment {
   // is a copy that stays until this thread has asked for 32 more blocks or texts.
   bool is_warm() const;
 
+  // Moves the text into huge pages: scans are half as fast again. Takes about a second for each GB,
+  // so it is not part of a build; readers go on meanwhile.
+  void use_huge_pages() const;
+
   bool has_index() const;  // without one every block is a candidate
   // How many blocks have the key, and their places, ascending.
   std::uint32_t posting_count(std::uint32_t key) const;
