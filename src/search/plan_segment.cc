@@ -113,7 +113,9 @@ class Fitting {
         return 0;
       case Kind::atom: {
         const auto& atom = plan_.atoms[node.atom];
-        return atom.looks_at_content() ? 2 + cost_of(segment_, atom.matcher->formula()) : 1;
+        // A path costs about half of what a block does.
+        return atom.looks_at_content() ? 1 + cost_of(segment_, atom.matcher->formula())
+                                       : 1 + segment_.file_count() / 2;
       }
       case Kind::both: {
         std::uint64_t least = UINT64_MAX / 2;
@@ -155,12 +157,11 @@ class Fitting {
       for (const auto& definition : fit.definitions) fit_.first.push_back(definition.file);
     }
     if (atom.looks_at_path()) {
-      Finder finder(atom.matcher);
-      fit.paths = path_index_of(fit_.segment)->find(segment_, finder);
+      find_paths(atom, fit, within);
       if (!atom.looks_at_content()) return fit.paths;
     }
-    // A few files are looked at faster than a long list is read.
-    if (within && within->size() * 4 < cost_of(segment_, atom.matcher->formula()))
+    // A few files are looked at faster than a very long list is read.
+    if (within && within->size() * 256 < cost_of(segment_, atom.matcher->formula()))
       return std::nullopt;
     if (atom.matcher->is_multi_line()) {
       auto files = candidate_files(segment_, atom.matcher->formula(), fit_.keys);
@@ -169,6 +170,16 @@ class Fitting {
     fit.blocks = candidate_blocks(segment_, atom.matcher->formula(), fit_.keys);
     if (!fit.blocks) return std::nullopt;
     return united(search::files_of(segment_, *fit.blocks), fit.paths);
+  }
+
+  void find_paths(const Atom& atom, AtomPlan& fit, const Places& within) const {
+    Finder finder(atom.matcher);
+    if (!within || within->size() > segment_.file_count() / 4) {
+      fit.paths = path_index_of(fit_.segment)->find(segment_, finder);
+      return;
+    }
+    for (auto file : *within)
+      if (finder.finds(segment_.file(file).path, false)) fit.paths.push_back(file);
   }
 
   static Definition definition_of(const Symbol& symbol) {

@@ -75,15 +75,18 @@ class Search {
       if (!cursor) return std::unexpected(cursor.error());
       after_ = *cursor;
     }
+    std::size_t bytes = 0;  // that will be looked at
     for (const auto& segment : segments_) {
       fits_.push_back(plan_segment(plan_, segment));
       answer_.stats.blocks += segment->block_count();
       answer_.stats.candidate_blocks += fits_.back().candidate_blocks;
       answer_.stats.keys += fits_.back().keys;
+      bytes += fits_.back().candidate_blocks *
+               (segment->arena().size() / std::max(1u, segment->block_count()));
       lacks_symbols_ |= fits_.back().lacks_symbols;
     }
     for (const auto& atom : plan_.atoms)
-      if (atom.looks_at_content()) atom.matcher->expect(answer_.stats.candidate_blocks * 4096);
+      if (atom.looks_at_content()) atom.matcher->expect(bytes);
     return ok;
   }
 
