@@ -224,6 +224,29 @@ Places PathIndex::groups_of(const Formula& formula) const {
   return groups;
 }
 
+namespace {
+// Paths lie one behind the other, so that a literal is looked for in all of them at once.
+List paths_with(const Segment& segment, const Literal& literal) {
+  List found;
+  auto files = segment.parts().files();
+  std::string_view all(segment.parts().at(SectionKind::paths).chars(), files.back().path);
+  std::uint32_t file = 0;
+  for (std::size_t at = 0; at < all.size();) {
+    std::size_t place = literal.find(all.substr(at));
+    if (place == std::string_view::npos) break;
+    at += place;
+    while (files[file + 1].path <= at) ++file;
+    if (at + literal.needle().size() > files[file + 1].path) {
+      ++at;  // half of it belongs to the next path
+      continue;
+    }
+    found.push_back(file);
+    at = files[file + 1].path;
+  }
+  return found;
+}
+}  // namespace
+
 std::vector<std::uint32_t> PathIndex::find(const Segment& segment, Finder& finder) const {
   List found;
   auto look = [&](std::uint32_t first, std::uint32_t last) {
@@ -232,6 +255,8 @@ std::vector<std::uint32_t> PathIndex::find(const Segment& segment, Finder& finde
   };
   std::uint32_t files = segment.file_count();
   auto groups = starts_.empty() ? Places() : groups_of(finder.matcher().formula());
+  if (!groups && finder.matcher().literal() != nullptr)
+    return paths_with(segment, *finder.matcher().literal());
   if (!groups)
     look(0, files);
   else

@@ -21,8 +21,27 @@ struct Needle {
 
 inline char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c | 0x20) : c; }
 
+template <class Word>
+inline bool equal_word(const char* a, const char* b) {
+  Word x, y;
+  std::memcpy(&x, a, sizeof x);
+  std::memcpy(&y, b, sizeof y);
+  return x == y;
+}
+// Both ends first, each in one comparison: for most needles that is all of it.
+template <class Word>
+inline bool equal_ends(const Needle& needle, const char* at) {
+  std::size_t last = needle.size - sizeof(Word);
+  return equal_word<Word>(at, needle.bytes) && equal_word<Word>(at + last, needle.bytes + last);
+}
+
 inline bool fits(const Needle& needle, const char* at) {
-  if (!needle.ignores_case) return std::memcmp(at, needle.bytes, needle.size) == 0;
+  if (!needle.ignores_case) {
+    if (needle.size < 4) return std::memcmp(at, needle.bytes, needle.size) == 0;
+    if (needle.size <= 8) return equal_ends<std::uint32_t>(needle, at);
+    if (!equal_ends<std::uint64_t>(needle, at)) return false;
+    return needle.size <= 16 || std::memcmp(at, needle.bytes, needle.size) == 0;
+  }
   for (std::size_t i = 0; i < needle.size; ++i)
     if (lower(at[i]) != needle.bytes[i]) return false;
   return true;

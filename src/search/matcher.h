@@ -35,7 +35,7 @@ class Matcher {
 
   const Formula& formula() const { return formula_; }
   bool is_multi_line() const { return is_multi_line_; }
-  bool is_literal() const { return literal_.has_value(); }
+  const Literal* literal() const { return literal_ ? &*literal_ : nullptr; }
   bool matches_everything() const { return matches_everything_; }
   // So much text will be looked at: the place to compile for Hyperscan, once, if it pays.
   void expect(std::size_t bytes) const;

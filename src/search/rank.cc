@@ -3,14 +3,20 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 
 namespace warren::search {
 namespace {
 
-bool is_word(char c) {
-  auto u = static_cast<unsigned char>(c);
-  return u >= 0x80 || std::isalnum(u) != 0 || c == '_';
-}
+constexpr auto word_bytes = [] {
+  std::array<bool, 256> table{};
+  for (int c = 0; c < 256; ++c)
+    table[static_cast<std::size_t>(c)] = c >= 0x80 || (c >= '0' && c <= '9') ||
+                                         (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+                                         c == '_';
+  return table;
+}();
+bool is_word(char c) { return word_bytes[static_cast<unsigned char>(c)]; }
 
 // Of definitions the ones that people look for most.
 double kind_weight(std::string_view kind) {
