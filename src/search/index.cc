@@ -18,8 +18,10 @@ namespace {
 constexpr std::uint32_t low_bits = 9;
 constexpr std::size_t bucket_count = key_count >> low_bits;
 constexpr std::size_t keys_per_bucket = 1u << low_bits;
-constexpr std::size_t chunk_pairs = 8192;
-constexpr std::size_t chunk_bytes = chunk_pairs * sizeof(std::uint16_t);
+// Chunks double, so that a small text takes little and a large one has few of them.
+constexpr std::size_t chunk_pairs(std::size_t chunk) {
+  return std::size_t{256} << std::min<std::size_t>(chunk, 6);
+}
 constexpr std::size_t least_text = 512u << 10;
 
 // Memory that this build may still take.
@@ -53,10 +55,11 @@ class Chain {
   }
   template <class F>
   void each(F&& visit) const {
-    std::size_t rest = chunks_.size() * chunk_pairs - static_cast<std::size_t>(end_ - next_);
+    std::size_t rest = capacity_ - static_cast<std::size_t>(end_ - next_);
     std::uint32_t block = 0;
-    for (const auto& chunk : chunks_) {
-      auto count = std::min(rest, chunk_pairs);
+    for (std::size_t place = 0; place < chunks_.size(); ++place) {
+      const auto* chunk = chunks_[place].get();
+      auto count = std::min(rest, chunk_pairs(place));
       rest -= count;
       for (std::size_t i = 0; i < count; ++i) {
         std::uint32_t gap = chunk[i] >> low_bits;
@@ -65,7 +68,7 @@ class Chain {
       }
     }
   }
-  std::size_t memory() const { return chunks_.size() * chunk_bytes; }
+  std::size_t memory() const { return capacity_ * sizeof(std::uint16_t); }
 
  private:
   bool push(std::uint32_t pair, Budget& budget) {
@@ -74,16 +77,19 @@ class Chain {
     return true;
   }
   bool grow(Budget& budget) {
-    if (!budget.take(chunk_bytes)) return false;
-    chunks_.push_back(std::make_unique_for_overwrite<std::uint16_t[]>(chunk_pairs));
+    auto count = chunk_pairs(chunks_.size());
+    if (!budget.take(count * sizeof(std::uint16_t))) return false;
+    chunks_.push_back(std::make_unique_for_overwrite<std::uint16_t[]>(count));
+    capacity_ += count;
     next_ = chunks_.back().get();
-    end_ = next_ + chunk_pairs;
+    end_ = next_ + count;
     return true;
   }
 
   std::uint16_t* next_ = nullptr;
   std::uint16_t* end_ = nullptr;
   std::uint32_t block_ = 0;
+  std::size_t capacity_ = 0;
   std::vector<std::unique_ptr<std::uint16_t[]>> chunks_;
 };
 using Chains = std::array<Chain, bucket_count>;

@@ -233,6 +233,26 @@ void write_directory(std::span<const std::uint64_t> present, std::span<const std
     std::memcpy(out + presence_words * 8 + rank_count * 4, entries.data(), entries.size() * 4);
 }
 
+bool has_sound_directory(const Segment::Parts& parts) {
+  const auto& directory = parts.at(SectionKind::directory);
+  if (directory.size == 0) return true;
+  if (directory.size < directory_bytes(0)) return false;
+  std::vector<std::uint64_t> present(presence_words);
+  std::memcpy(present.data(), directory.data, presence_words * 8);
+  std::uint32_t count = 0;
+  const auto* ranks = reinterpret_cast<const std::uint32_t*>(directory.data + presence_words * 8);
+  for (std::size_t word = 0; word < presence_words; ++word) {
+    if (word % 8 == 0 && ranks[word / 8] != count) return false;
+    count += static_cast<std::uint32_t>(std::popcount(present[word]));
+  }
+  if (directory.size != directory_bytes(count)) return false;
+  auto size = parts.at(SectionKind::postings).size;
+  return std::all_of(ranks + rank_count, ranks + rank_count + count, [&](std::uint32_t entry) {
+    bool is_only = (entry & only_block) != 0;
+    return is_only ? (entry & ~only_block) < parts.blocks().size() : entry + postings_slack < size;
+  });
+}
+
 std::optional<PostingList> find_list(const Segment::Parts& parts, std::uint32_t key) {
   const auto& directory = parts.at(SectionKind::directory);
   if (directory.size == 0 || key >= key_count) return std::nullopt;

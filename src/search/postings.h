@@ -56,6 +56,7 @@ class PostingList {
 std::size_t directory_bytes(std::size_t entry_count);
 void write_directory(std::span<const std::uint64_t> present, std::span<const std::uint32_t> entries,
                      std::byte* out);
+bool has_sound_directory(const Segment::Parts& parts);  // every entry is in the sections
 std::optional<PostingList> find_list(const Segment::Parts& parts, std::uint32_t key);
 
 }  // namespace warren::search

@@ -120,7 +120,7 @@ class Segment {
   void intersect(std::uint32_t key, std::vector<std::uint32_t>& candidates) const;
 
   bool has_symbols() const;
-  // Exact names first; `visit` returns false to stop.
+  // Those of exactly this name, then those that differ in case; `visit` returns false to stop.
   void find_symbols(std::string_view name, const std::function<bool(const Symbol&)>& visit) const;
   void each_symbol(const std::function<bool(const Symbol&)>& visit) const;
 
