@@ -58,24 +58,33 @@ unsigned best_width(std::span<const std::uint32_t> deltas) {
 void encode_group(std::span<const std::uint32_t> deltas, std::vector<std::uint8_t>& out) {
   unsigned width = best_width(deltas);
   std::size_t head = out.size();
-  out.push_back(static_cast<std::uint8_t>(width));
-  std::uint64_t bits = 0;
+  // Room for whole words, so that bits are written eight bytes at a time.
+  out.resize(head + 1 + (deltas.size() * width + 7) / 8 + sizeof(std::uint64_t));
+  auto* into = out.data() + head;
+  *into++ = static_cast<std::uint8_t>(width);
+  std::uint64_t mask = (std::uint64_t{1} << width) - 1, bits = 0;
   unsigned held = 0;
-  std::array<std::uint8_t, group_size> exceptions{};
-  std::uint8_t exception_count = 0;
-  std::uint64_t mask = (std::uint64_t{1} << width) - 1;
+  std::array<std::uint8_t, group_size> exceptions;
+  std::size_t exception_count = 0;
   for (std::size_t i = 0; i < deltas.size(); ++i) {
     bits |= (deltas[i] & mask) << held;
-    if ((deltas[i] & ~mask) != 0) exceptions[exception_count++] = static_cast<std::uint8_t>(i);
-    for (held += width; held >= 8; held -= 8, bits >>= 8)
-      out.push_back(static_cast<std::uint8_t>(bits));
+    exceptions[exception_count] = static_cast<std::uint8_t>(i);
+    exception_count += (deltas[i] & ~mask) != 0 ? 1 : 0;
+    held += width;
+    if (held < 32) continue;
+    std::memcpy(into, &bits, sizeof bits);
+    into += sizeof(std::uint32_t);
+    bits >>= 32;
+    held -= 32;
   }
-  if (held > 0) out.push_back(static_cast<std::uint8_t>(bits));
+  std::memcpy(into, &bits, sizeof bits);
+  into += (held + 7) / 8;
+  out.resize(static_cast<std::size_t>(into - out.data()));
   if (exception_count == 0) return;
   out[head] |= has_exceptions;
-  out.push_back(exception_count);
-  out.insert(out.end(), exceptions.begin(), exceptions.begin() + exception_count);
-  for (std::uint8_t i = 0; i < exception_count; ++i)
+  out.push_back(static_cast<std::uint8_t>(exception_count));
+  out.insert(out.end(), exceptions.data(), exceptions.data() + exception_count);
+  for (std::size_t i = 0; i < exception_count; ++i)
     put_varint(out, static_cast<std::uint32_t>(std::uint64_t{deltas[exceptions[i]]} >> width));
 }
 
