@@ -118,7 +118,7 @@ Result<Section> SegmentBuilder::Pile::place_text(std::vector<FileEntry>& files,
     auto& out = parts[mine];
     for (std::size_t i = mine == 0 ? 0 : begin_of(mine), end = begin_of(mine + 1); i < end; ++i) {
       auto& from = items[i].document.text;
-      std::memcpy(arena + files[i].offset, from.data(), from.size());
+      from.copy(arena + files[i].offset, from.size());
       from = {};
       files[i].first_block = static_cast<std::uint32_t>(out.size());
       cut_into_blocks({arena + files[i].offset, files[i].size}, files[i],

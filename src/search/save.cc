@@ -7,6 +7,7 @@
 #include <array>
 #include <bit>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 
 #include "search/classify.h"
@@ -155,9 +156,8 @@ bool is_sound(const Segment::Parts& parts) {
 
 class Writer {
  public:
-  explicit Writer(const std::string& path)
-      : path_(path), temporary_(fmt::format("{}.{}.part", path, getpid())) {
-    file_ = open(temporary_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+  explicit Writer(const std::string& path) : path_(path), temporary_(path + ".XXXXXX") {
+    file_ = mkostemp(temporary_.data(), O_CLOEXEC);  // for its owner alone, as the texts may be
   }
   ~Writer() {
     if (file_ < 0) return;

@@ -261,10 +261,13 @@ bool has_sound_frames(const Segment::Parts& parts) {
   if (frames.empty() || section.size % sizeof(FrameEntry) != 0) return false;
   if (frames[0].first_block != 0 || frames[0].offset != 0) return false;
   if (frames.back().first_block != count || (count > 0 && frames.size() < 2)) return false;
-  for (std::size_t i = 0; i + 1 < frames.size(); ++i)
-    if (frames[i + 1].offset < frames[i].offset ||
-        frames[i + 1].first_block <= frames[i].first_block)
-      return false;
+  for (std::size_t i = 0; i + 1 < frames.size(); ++i) {
+    const auto &frame = frames[i], &next = frames[i + 1];
+    if (next.offset < frame.offset || next.first_block <= frame.first_block) return false;
+    if (next.first_block > count) return false;
+    auto size = raw_begin(parts, next.first_block) - raw_begin(parts, frame.first_block);
+    if (size > LZ4_MAX_INPUT_SIZE) return false;
+  }
   return frames.back().offset <= parts.at(SectionKind::text).size;
 }
 
