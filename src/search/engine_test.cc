@@ -5,6 +5,7 @@
 #include "search/random_regex.h"
 #include "search/reference.h"
 #include "search/search.h"
+#include "search/symbols.h"
 
 namespace warren::search {
 namespace {
@@ -305,6 +306,33 @@ TEST_CASE("repositories, languages and branches are chosen before anything is re
   CHECK(found("file:*.go") == "org/two:c.go ");
   CHECK(found("foo (repo:two or lang:c)") == "org/one:a.c org/two:c.go ");
   CHECK(found("a.c select:path") == "org/one:a.c ");
+}
+
+TEST_CASE("a definition comes first, and sym: finds definitions alone") {
+  auto plain = small({{"a.c", "int use(void) { return lease(1); }\n"},
+                      {"lease.txt", "lease\n"},
+                      {"z/deep/z.c", "/* lease */\n\nint lease(int x) {\n  return x;\n}\n"},
+                      {"z/deep/y.c", "int release_all(void) {\n  return 0;\n}\n"}});
+  auto without = asked(plain, "sym:lease");
+  CHECK(without.files.empty());
+  CHECK(without.why_incomplete == "symbols");
+  auto segment = with_symbols(plain);
+  REQUIRE(segment);
+  REQUIRE((*segment)->has_symbols());
+  auto answer = asked(*segment, "lease", {.most_matches = 1, .explains = true});
+  CHECK(answer.files.at(0).path == "z/deep/z.c");
+  CHECK(answer.files[0].explanation.at(0) == "7090 the definition of lease (function)");
+  CHECK(asked(*segment, "lease").file_count == 4);
+  auto symbols = asked(*segment, "sym:lease");
+  CHECK(symbols.is_complete);
+  REQUIRE(symbols.files.size() == 2);
+  CHECK(symbols.files[0].path == "z/deep/z.c");
+  REQUIRE(symbols.files[0].lines.size() == 1);
+  CHECK(symbols.files[0].lines[0].line == 3);
+  CHECK(symbols.files[0].lines[0].ranges.at(0).begin == 4);
+  CHECK(symbols.files[1].path == "z/deep/y.c");
+  CHECK(asked(*segment, "^lease$ select:symbol").file_count == 1);
+  CHECK(asked(*segment, "sym:lease -file:z.c").file_count == 1);
 }
 
 TEST_CASE("a query that would list everything is refused") {
