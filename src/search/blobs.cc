@@ -110,7 +110,7 @@ Result<> Reading::deliver(const Job& job, std::string&& text) {
   std::lock_guard lock(mutex);
   auto give = [&](const TreeEntry& entry, std::string&& content) -> Result<> {
     if (!binary) return take({entry.path, std::move(content), entry.blob, entry.branches});
-    skipped.push_back({entry.path, "binary"});
+    skipped.push_back({entry.path, "binary", entry.blob});
     return ok;
   };
   for (const auto* entry : job.others) {

@@ -2,6 +2,7 @@
 #include <cstring>
 #include <tuple>
 
+#include "search/blob_id.h"
 #include "search/classify.h"
 #include "search/keys.h"
 #include "search/parallel.h"
@@ -24,14 +25,6 @@ bool is_before(const Item& a, const Item& b) {
                       std::string_view(item.document.path), std::string_view(item.document.blob));
   };
   return rank(a) < rank(b);
-}
-
-std::string raw_id(std::string_view hex) {
-  auto digit = [](char c) { return c <= '9' ? c - '0' : (c | 0x20) - 'a' + 10; };
-  std::string raw;
-  for (std::size_t i = 0; i + 1 < hex.size(); i += 2)
-    raw += static_cast<char>(digit(hex[i]) << 4 | (digit(hex[i + 1]) & 15));
-  return raw;
 }
 
 std::size_t memory_of(const Item& item) {

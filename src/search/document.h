@@ -19,7 +19,8 @@ struct Document {
 
 struct Skipped {
   std::string path;
-  std::string reason;  // "binary", "3.2 MB, more than 2 MB", "a symbolic link", …
+  std::string reason;     // "binary", "3.2 MB, more than 2 MB", "a symbolic link", …
+  std::string blob = {};  // git's id, when the text had to be read to know
 };
 
 struct SourceLimits {

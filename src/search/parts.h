@@ -51,7 +51,6 @@ struct Segment::Parts {
   std::vector<std::uint64_t> dead = {};  // a bit for each file; empty: all live
   std::size_t blob_bytes = 0;            // of one id
   bool is_warm = false;
-  std::uint64_t identity = 0;  // of a warm segment's text, among all of this process
 
   const Section& at(SectionKind kind) const { return sections[static_cast<std::size_t>(kind)]; }
   Section& at(SectionKind kind) { return sections[static_cast<std::size_t>(kind)]; }

@@ -4,48 +4,12 @@
 #include <fstream>
 #include <map>
 
-#include "search/process.h"
+#include "search/test_repository.h"
 #include "search/test_texts.h"
 #include "testkit/temp_folder.h"
 
 namespace warren::search {
 namespace {
-
-namespace fs = std::filesystem;
-
-// A repository made for a test.
-struct Repository {
-  TempFolder folder;
-  fs::path path = folder.path() / "work";
-
-  Repository() {
-    fs::create_directory(path);
-    run({"init", "-q", "-b", "main"});
-  }
-  std::string run(std::vector<std::string> arguments) const {
-    ChildTerms terms;
-    terms.argv = {"git", "-C", path.string()};
-    terms.argv.insert(terms.argv.end(), arguments.begin(), arguments.end());
-    terms.environment = {std::string("PATH=") + std::getenv("PATH"),
-                         "HOME=/nonexistent",
-                         "GIT_AUTHOR_NAME=a",
-                         "GIT_AUTHOR_EMAIL=a@b",
-                         "GIT_COMMITTER_NAME=a",
-                         "GIT_COMMITTER_EMAIL=a@b",
-                         "GIT_CONFIG_NOSYSTEM=1"};
-    auto output = run_child(terms, "", 1u << 20);
-    REQUIRE_MESSAGE(output, (output ? "" : output.error().what));
-    return *output;
-  }
-  void write(const std::string& name, const std::string& text) const {
-    fs::create_directories((path / name).parent_path());
-    std::ofstream(path / name, std::ios::binary) << text;
-  }
-  void commit() const {
-    run({"add", "-A"});
-    run({"commit", "-q", "--allow-empty", "-m", "x"});
-  }
-};
 
 struct Got {
   std::map<std::string, std::vector<Document>> documents;
@@ -61,7 +25,7 @@ Result<Got> read(const fs::path& path, std::vector<std::string> refs, SourceLimi
   });
   if (!source) return std::unexpected(source.error());
   got.source = std::move(*source);
-  for (const auto& [skipped, reason] : got.source.skipped) got.skipped[skipped] = reason;
+  for (const auto& skipped : got.source.skipped) got.skipped[skipped.path] = skipped.reason;
   return got;
 }
 
@@ -255,7 +219,7 @@ TEST_CASE("a directory is read without .git and links, and changes its version w
   CHECK(source->name == "work");
   CHECK(paths == std::vector<std::string>{"a.c", "deep/er/b.c"});
   std::map<std::string, std::string> skipped;
-  for (const auto& [path, reason] : source->skipped) skipped[path] = reason;
+  for (const auto& left : source->skipped) skipped[left.path] = left.reason;
   CHECK(skipped == std::map<std::string, std::string>{{"bin", "binary"},
                                                       {"etc", "a symbolic link"},
                                                       {"large", "4.88 KB, more than 4 KB"},

@@ -90,9 +90,10 @@ std::string pack(const Segment::Parts& parts) {
   put(out, source.branches.size());
   for (const auto& branch : source.branches) put(out, branch);
   put(out, source.skipped.size());
-  for (const auto& [path, reason] : source.skipped) {
+  for (const auto& [path, reason, blob] : source.skipped) {
     put(out, path);
     put(out, reason);
+    put(out, blob);
   }
   put(out, parts.dead.size());
   for (auto bits : parts.dead) put(out, bits);
@@ -107,8 +108,10 @@ bool unpack(std::string_view packed, Segment::Parts& parts) {
   for (auto count = from.number(); count > 0 && from.is_good; --count)
     source.branches.push_back(from.text());
   for (auto count = from.number(); count > 0 && from.is_good; --count) {
-    auto path = from.text();
-    source.skipped.push_back({std::move(path), from.text()});
+    auto& skipped = source.skipped.emplace_back();
+    skipped.path = from.text();
+    skipped.reason = from.text();
+    skipped.blob = from.text();
   }
   for (auto count = from.number(); count > 0 && from.is_good; --count)
     parts.dead.push_back(from.number());
@@ -252,7 +255,6 @@ Result<std::shared_ptr<const Segment>> Segment::load(const std::string& path) {
   parts->is_warm = head.is_warm != 0;
   std::string_view source(reinterpret_cast<const char*>(data) + page_bytes, head.source_bytes);
   if (!unpack(source, *parts) || !is_sound(*parts)) return bad("is damaged");
-  if (parts->is_warm) parts->identity = new_identity();
   return std::make_shared<const Segment>(std::move(parts));
 }
 

@@ -19,7 +19,7 @@ std::size_t memory_of(const Source& source) {
   std::size_t bytes = memory_of(source.name) + memory_of(source.version);
   for (const auto& branch : source.branches) bytes += memory_of(branch);
   for (const auto& skipped : source.skipped)
-    bytes += memory_of(skipped.path) + memory_of(skipped.reason);
+    bytes += memory_of(skipped.path) + memory_of(skipped.reason) + memory_of(skipped.blob);
   return bytes;
 }
 
