@@ -6,6 +6,7 @@
 #include "search/reference.h"
 #include "search/search.h"
 #include "search/symbols.h"
+#include "search/warm.h"
 
 namespace warren::search {
 namespace {
@@ -23,7 +24,7 @@ std::vector<Document> random_corpus(RandomRegex& random, std::size_t bytes) {
       if (kind == 2) document.text += "\xc3\xa9";
       if (kind == 3 && random.below(20) == 0) document.text += "\xff\xfe";
       if (kind == 4 && random.below(20) == 0) document.text += '\0';
-      if (kind == 5 && random.below(60) == 0) document.text += std::string(100'000, 'x') + "foo";
+      if (kind == 5 && random.below(60) == 0) document.text.append(100'000, 'x').append("foo");
       document.text += kind == 6 ? "\r\n" : "\n";
     }
     if (random.below(4) == 0 && !document.text.empty()) document.text.pop_back();
@@ -107,6 +108,8 @@ TEST_CASE("files and lines are those that RE2 finds line by line, for any query"
     auto documents = random_corpus(random, 600'000);
     Reference reference(documents);
     auto indexed = built(documents, true), scanned = built(documents, false);
+    auto warm = cooled(*indexed, {});
+    REQUIRE(warm);
     for (int round = 0; round < 120; ++round) {
       ParsedQuery query;
       query.root = random_query(random, 2);
@@ -121,10 +124,12 @@ TEST_CASE("files and lines are those that RE2 finds line by line, for any query"
       CHECK(answer->is_complete);
       CHECK(answer->file_count == expected.size());
       REQUIRE(lines_of(*answer) == expected);
-      auto without = ask(scanned, query, terms);
-      REQUIRE(without);
-      REQUIRE(lines_of(*without) == expected);
-      REQUIRE(without->match_count == answer->match_count);
+      for (const auto& other : {scanned, *warm}) {
+        auto same = ask(other, query, terms);
+        REQUIRE(same);
+        REQUIRE(lines_of(*same) == expected);
+        REQUIRE(same->match_count == answer->match_count);
+      }
     }
   }
   CHECK(compared > 150);

@@ -81,8 +81,10 @@ class Search {
       answer_.stats.blocks += segment->block_count();
       answer_.stats.candidate_blocks += fits_.back().candidate_blocks;
       answer_.stats.keys += fits_.back().keys;
-      bytes += fits_.back().candidate_blocks *
-               (segment->arena().size() / std::max(1u, segment->block_count()));
+      std::size_t block_bytes =
+          segment->is_warm() ? 4096
+                             : segment->arena().size() / std::max(1u, segment->block_count());
+      bytes += fits_.back().candidate_blocks * block_bytes;
       lacks_symbols_ |= fits_.back().lacks_symbols;
     }
     for (const auto& atom : plan_.atoms)
