@@ -27,7 +27,9 @@ struct Costed {
 std::vector<Costed> cheapest_first(const Segment& segment, const Formula& formula) {
   std::vector<Costed> parts;
   for (const auto& part : formula.parts) parts.push_back({cost_of(segment, part), &part});
-  std::ranges::stable_sort(parts, {}, &Costed::cost);
+  std::ranges::sort(parts, [](const Costed& a, const Costed& b) {
+    return a.cost != b.cost ? a.cost < b.cost : a.part < b.part;
+  });
   return parts;
 }
 
@@ -247,11 +249,14 @@ List paths_with(const Segment& segment, const Literal& literal) {
 }
 }  // namespace
 
-std::vector<std::uint32_t> PathIndex::find(const Segment& segment, Finder& finder) const {
+std::vector<std::uint32_t> PathIndex::find(const Segment& segment, Finder& finder,
+                                           Watch& watch) const {
   List found;
   auto look = [&](std::uint32_t first, std::uint32_t last) {
-    for (std::uint32_t i = first; i < last; ++i)
+    for (std::uint32_t i = first; i < last; ++i) {
+      if (i % group_files == 0 && watch.is_over()) return;
       if (finder.finds(segment.file(i).path, false)) found.push_back(i);
+    }
   };
   std::uint32_t files = segment.file_count();
   auto groups = starts_.empty() ? Places() : groups_of(finder.matcher().formula());

@@ -8,6 +8,7 @@
 #include "search/formula.h"
 #include "search/matcher.h"
 #include "search/segment.h"
+#include "search/watch.h"
 
 namespace warren::search {
 
@@ -33,8 +34,8 @@ std::vector<std::uint32_t> united(const std::vector<std::uint32_t>& a,
 class PathIndex {
  public:
   explicit PathIndex(const Segment& segment);
-  // Files whose path matches, ascending.
-  std::vector<std::uint32_t> find(const Segment& segment, Finder& finder) const;
+  // Files whose path matches, ascending; not all of them when the watch ends it.
+  std::vector<std::uint32_t> find(const Segment& segment, Finder& finder, Watch& watch) const;
 
  private:
   Places groups_of(const Formula& formula) const;

@@ -5,6 +5,8 @@
 #include "search/random_regex.h"
 #include "search/reference.h"
 #include "search/search.h"
+#include "search/symbols.h"
+#include "search/warm.h"
 
 namespace warren::search {
 namespace {
@@ -22,7 +24,7 @@ std::vector<Document> random_corpus(RandomRegex& random, std::size_t bytes) {
       if (kind == 2) document.text += "\xc3\xa9";
       if (kind == 3 && random.below(20) == 0) document.text += "\xff\xfe";
       if (kind == 4 && random.below(20) == 0) document.text += '\0';
-      if (kind == 5 && random.below(60) == 0) document.text += std::string(100'000, 'x') + "foo";
+      if (kind == 5 && random.below(60) == 0) document.text.append(100'000, 'x').append("foo");
       document.text += kind == 6 ? "\r\n" : "\n";
     }
     if (random.below(4) == 0 && !document.text.empty()) document.text.pop_back();
@@ -106,6 +108,8 @@ TEST_CASE("files and lines are those that RE2 finds line by line, for any query"
     auto documents = random_corpus(random, 600'000);
     Reference reference(documents);
     auto indexed = built(documents, true), scanned = built(documents, false);
+    auto warm = cooled(*indexed, {});
+    REQUIRE(warm);
     for (int round = 0; round < 120; ++round) {
       ParsedQuery query;
       query.root = random_query(random, 2);
@@ -120,10 +124,12 @@ TEST_CASE("files and lines are those that RE2 finds line by line, for any query"
       CHECK(answer->is_complete);
       CHECK(answer->file_count == expected.size());
       REQUIRE(lines_of(*answer) == expected);
-      auto without = ask(scanned, query, terms);
-      REQUIRE(without);
-      REQUIRE(lines_of(*without) == expected);
-      REQUIRE(without->match_count == answer->match_count);
+      for (const auto& other : {scanned, *warm}) {
+        auto same = ask(other, query, terms);
+        REQUIRE(same);
+        REQUIRE(lines_of(*same) == expected);
+        REQUIRE(same->match_count == answer->match_count);
+      }
     }
   }
   CHECK(compared > 150);
@@ -305,6 +311,33 @@ TEST_CASE("repositories, languages and branches are chosen before anything is re
   CHECK(found("file:*.go") == "org/two:c.go ");
   CHECK(found("foo (repo:two or lang:c)") == "org/one:a.c org/two:c.go ");
   CHECK(found("a.c select:path") == "org/one:a.c ");
+}
+
+TEST_CASE("a definition comes first, and sym: finds definitions alone") {
+  auto plain = small({{"a.c", "int use(void) { return lease(1); }\n"},
+                      {"lease.txt", "lease\n"},
+                      {"z/deep/z.c", "/* lease */\n\nint lease(int x) {\n  return x;\n}\n"},
+                      {"z/deep/y.c", "int release_all(void) {\n  return 0;\n}\n"}});
+  auto without = asked(plain, "sym:lease");
+  CHECK(without.files.empty());
+  CHECK(without.why_incomplete == "symbols");
+  auto segment = with_symbols(plain);
+  REQUIRE(segment);
+  REQUIRE((*segment)->has_symbols());
+  auto answer = asked(*segment, "lease", {.most_matches = 1, .explains = true});
+  CHECK(answer.files.at(0).path == "z/deep/z.c");
+  CHECK(answer.files[0].explanation.at(0) == "7090 the definition of lease (function)");
+  CHECK(asked(*segment, "lease").file_count == 4);
+  auto symbols = asked(*segment, "sym:lease");
+  CHECK(symbols.is_complete);
+  REQUIRE(symbols.files.size() == 2);
+  CHECK(symbols.files[0].path == "z/deep/z.c");
+  REQUIRE(symbols.files[0].lines.size() == 1);
+  CHECK(symbols.files[0].lines[0].line == 3);
+  CHECK(symbols.files[0].lines[0].ranges.at(0).begin == 4);
+  CHECK(symbols.files[1].path == "z/deep/y.c");
+  CHECK(asked(*segment, "^lease$ select:symbol").file_count == 1);
+  CHECK(asked(*segment, "sym:lease -file:z.c").file_count == 1);
 }
 
 TEST_CASE("a query that would list everything is refused") {

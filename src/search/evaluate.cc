@@ -159,7 +159,7 @@ std::uint32_t FileSearch::run_end(const AtomPlan& fit, State& state, std::uint32
     ++at, ++last;
   for (std::size_t soon = state.cursor + ahead; soon < std::min(at + ahead, list.size()); ++soon) {
     const char* there = text + blocks[list[soon]].offset();
-    for (int line = 0; line < 8; ++line) __builtin_prefetch(there + line * 64);
+    for (std::size_t line = 0; line < 8; ++line) __builtin_prefetch(there + line * 64);
   }
   state.cursor = at;
   return last;

@@ -1,41 +1,13 @@
 #pragma once
 // Looks into files: does the query hold there, how often, how well.
-#include <atomic>
 #include <cstdint>
 #include <vector>
 
 #include "search/plan.h"
 #include "search/rank.h"
-#include "search/search.h"
+#include "search/watch.h"
 
 namespace warren::search {
-
-enum class Stop : std::uint8_t { none, matches, time, cancelled };
-
-// Ends a search of several threads when its time has come.
-class Watch {
- public:
-  explicit Watch(const SearchTerms& terms)
-      : deadline_(terms.deadline), cancelled_(terms.cancelled) {}
-  void stop(Stop why) {
-    auto none = Stop::none;
-    stop_.compare_exchange_strong(none, why);
-  }
-  Stop why() const { return stop_.load(std::memory_order_relaxed); }
-  // Looks at the clock.
-  bool is_over() {
-    if (cancelled_ != nullptr && cancelled_->load(std::memory_order_relaxed))
-      stop(Stop::cancelled);
-    else if (deadline_ != Clock::time_point::max() && Clock::now() >= deadline_)
-      stop(Stop::time);
-    return why() == Stop::time || why() == Stop::cancelled;
-  }
-
- private:
-  Clock::time_point deadline_;
-  const std::atomic<bool>* cancelled_;
-  std::atomic<Stop> stop_ = Stop::none;
-};
 
 // A file in which the query holds.
 struct Hit {

@@ -144,7 +144,9 @@ std::vector<Piece> pieces_of(std::string_view text, std::span<const Span> spans,
   }
   // A span of several lines comes before others that begin in its second.
   if (!is_sorted)
-    std::ranges::stable_sort(pieces, {}, [](const Piece& piece) { return piece.line.begin; });
+    std::ranges::sort(pieces, {}, [](const Piece& piece) {
+      return std::pair(piece.line.begin, piece.range.begin);
+    });
   return pieces;
 }
 

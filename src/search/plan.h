@@ -69,6 +69,7 @@ struct SegmentPlan {
   }
   std::uint32_t file_at(std::uint32_t place) const { return files ? (*files)[place] : place; }
 };
-SegmentPlan plan_segment(const Plan& plan, std::shared_ptr<const Segment> segment);
+// When the watch is over meanwhile, the plan says nothing.
+SegmentPlan plan_segment(const Plan& plan, std::shared_ptr<const Segment> segment, Watch& watch);
 
 }  // namespace warren::search

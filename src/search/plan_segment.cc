@@ -1,5 +1,5 @@
 #include <algorithm>
-#include <array>
+#include <tuple>
 
 #include "search/parts.h"
 #include "search/plan.h"
@@ -74,7 +74,8 @@ PlanNode fitted(const PlanNode& node, const Segment& segment) {
 
 class Fitting {
  public:
-  Fitting(const Plan& plan, SegmentPlan& fit) : plan_(plan), fit_(fit), segment_(*fit.segment) {}
+  Fitting(const Plan& plan, SegmentPlan& fit, Watch& watch)
+      : plan_(plan), fit_(fit), segment_(*fit.segment), watch_(watch) {}
 
   // Files that may satisfy a part. `within`: nobody asks about others.
   Places files_of(PlanNode& node, const Places& within) {
@@ -133,7 +134,12 @@ class Fitting {
   }
 
   Places files_of_both(PlanNode& node, const Places& within) {
-    std::ranges::stable_sort(node.parts, {}, [this](const PlanNode& part) { return cost(part); });
+    std::vector<std::pair<std::uint64_t, std::size_t>> order;
+    for (std::size_t i = 0; i < node.parts.size(); ++i) order.emplace_back(cost(node.parts[i]), i);
+    std::ranges::sort(order);
+    std::vector<PlanNode> cheapest_first;
+    for (const auto& [cost, place] : order) cheapest_first.push_back(std::move(node.parts[place]));
+    node.parts = std::move(cheapest_first);
     Places files = within;
     bool is_narrowed = false;
     for (auto& part : node.parts) {
@@ -175,7 +181,7 @@ class Fitting {
   void find_paths(const Atom& atom, AtomPlan& fit, const Places& within) const {
     Finder finder(atom.matcher);
     if (!within || within->size() > segment_.file_count() / 4) {
-      fit.paths = path_index_of(fit_.segment)->find(segment_, finder);
+      fit.paths = path_index_of(fit_.segment)->find(segment_, finder, watch_);
       return;
     }
     for (auto file : *within)
@@ -187,7 +193,7 @@ class Fitting {
   }
   void look_up(const Atom& atom, AtomPlan& fit) const {
     segment_.find_symbols(atom.pattern.text, [&](const Symbol& symbol) {
-      if (symbol.name != atom.pattern.text) return false;
+      if (symbol.name != atom.pattern.text && !atom.pattern.ignores_case) return false;
       fit.definitions.push_back(definition_of(symbol));
       return fit.definitions.size() < 1000;
     });
@@ -203,8 +209,8 @@ class Fitting {
     sort(fit.definitions);
   }
   static void sort(std::vector<Definition>& definitions) {
-    std::ranges::stable_sort(definitions, [](const Definition& a, const Definition& b) {
-      return a.file != b.file ? a.file < b.file : a.line < b.line;
+    std::ranges::sort(definitions, [](const Definition& a, const Definition& b) {
+      return std::tie(a.file, a.line, a.name) < std::tie(b.file, b.line, b.name);
     });
   }
   static std::vector<std::uint32_t> files_with(const std::vector<Definition>& definitions) {
@@ -217,16 +223,17 @@ class Fitting {
   const Plan& plan_;
   SegmentPlan& fit_;
   const Segment& segment_;
+  Watch& watch_;
 };
 
 }  // namespace
 
-SegmentPlan plan_segment(const Plan& plan, std::shared_ptr<const Segment> segment) {
+SegmentPlan plan_segment(const Plan& plan, std::shared_ptr<const Segment> segment, Watch& watch) {
   SegmentPlan fit;
   fit.segment = std::move(segment);
   fit.atoms.resize(plan.atoms.size());
   fit.root = fitted(plan.root, *fit.segment);
-  fit.files = Fitting(plan, fit).files_of(fit.root, std::nullopt);
+  fit.files = Fitting(plan, fit, watch).files_of(fit.root, std::nullopt);
   for (std::size_t i = 0; i < plan.atoms.size(); ++i) {
     if (!plan.atoms[i].looks_at_content() || fit.root.kind == Kind::no) continue;
     std::uint64_t blocks =

@@ -33,7 +33,7 @@ class Search {
         query_(query),
         terms_(terms),
         most_matches_(query.count.value_or(terms.most_matches)),
-        watch_(earlier(terms)) {}
+        watch_(earlier(terms.deadline), terms.cancelled) {}
 
   Result<Answer> run() {
     auto start = Clock::now();
@@ -51,12 +51,11 @@ class Search {
 
  private:
   // Some of the time is for showing what was found.
-  static SearchTerms earlier(SearchTerms terms) {
-    if (terms.deadline == Clock::time_point::max()) return terms;
-    auto rest = terms.deadline - Clock::now();
-    if (rest > Clock::duration::zero())
-      terms.deadline -= std::min<Clock::duration>(rest / 5, std::chrono::milliseconds(5));
-    return terms;
+  static Clock::time_point earlier(Clock::time_point deadline) {
+    if (deadline == Clock::time_point::max()) return deadline;
+    auto rest = deadline - Clock::now();
+    if (rest <= Clock::duration::zero()) return deadline;
+    return deadline - std::min<Clock::duration>(rest / 5, std::chrono::milliseconds(5));
   }
 
   Result<> plan() {
@@ -77,12 +76,15 @@ class Search {
     }
     std::size_t bytes = 0;  // that will be looked at
     for (const auto& segment : segments_) {
-      fits_.push_back(plan_segment(plan_, segment));
+      if (watch_.is_over()) break;  // the others have no plan, and no chunks
+      fits_.push_back(plan_segment(plan_, segment, watch_));
       answer_.stats.blocks += segment->block_count();
       answer_.stats.candidate_blocks += fits_.back().candidate_blocks;
       answer_.stats.keys += fits_.back().keys;
-      bytes += fits_.back().candidate_blocks *
-               (segment->arena().size() / std::max(1u, segment->block_count()));
+      std::size_t block_bytes =
+          segment->is_warm() ? 4096
+                             : segment->arena().size() / std::max(1u, segment->block_count());
+      bytes += fits_.back().candidate_blocks * block_bytes;
       lacks_symbols_ |= fits_.back().lacks_symbols;
     }
     for (const auto& atom : plan_.atoms)
@@ -230,7 +232,7 @@ class Search {
     std::size_t count = std::min(hits_.size(), terms_.most_files);
     std::ranges::partial_sort(hits_, hits_.begin() + static_cast<std::ptrdiff_t>(count), before);
     std::size_t bytes = terms_.answer_bytes;
-    Watch watch(terms_);
+    Watch watch(terms_.deadline, terms_.cancelled);
     std::vector<std::optional<FileSearch>> searches(fits_.size());
     std::size_t shown = 0;
     for (; shown < count && !watch.is_over(); ++shown) {
