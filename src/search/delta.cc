@@ -18,7 +18,8 @@ struct Place {
 
 std::vector<std::uint16_t> branches_of(const Segment& segment, std::uint32_t file) {
   std::vector<std::uint16_t> branches;
-  for (std::uint16_t branch = 0; branch < segment.branches().size(); ++branch)
+  auto count = static_cast<std::uint16_t>(segment.branches().size());
+  for (std::uint16_t branch = 0; branch < count; ++branch)
     if (segment.is_on_branch(file, branch)) branches.push_back(branch);
   return branches;
 }
