@@ -19,7 +19,8 @@ struct Document {
 
 struct Skipped {
   std::string path;
-  std::string reason;  // "binary", "3.2 MB, more than 2 MB", "a symbolic link", …
+  std::string reason;     // "binary", "3.2 MB, more than 2 MB", "a symbolic link", …
+  std::string blob = {};  // git's id, when the text had to be read to know
 };
 
 struct SourceLimits {
@@ -27,8 +28,8 @@ struct SourceLimits {
   std::size_t files = 5'000'000;
 };
 
-// Where documents come from. Both call `take` for each document, in any order; when it returns an
-// error, reading ends with that error.
+// Where documents come from. Both call `take` for each document, in any order, one at a time and
+// maybe on another thread; when it returns an error, reading ends with that error.
 struct Source {
   std::string name;                   // as results show it
   std::string version;                // commits, or a fingerprint of a directory

@@ -3,10 +3,20 @@
 //
 //   query  := and ("or" and)*            and := not+              not := ["-"] atom
 //   atom   := "(" query ")" | field | "quoted" | word
-//   field  := case: content: file: f: repo: r: lang: branch: b: sym: type: select: count:
+//   field  := case: content: c: file: f: repo: r: lang: l: branch: b: sym: type: t: select: count:
 //
 // A word is a regular expression (RE2's syntax) that is looked for in contents and paths; without
-// special characters it is a literal. case:auto (the default): lower-case patterns match any case.
+// special characters it is a literal. What is quoted is taken as it stands, spaces and special
+// characters too, in a field as well: file:"a b.c"; inside of quotes \" \\ \n \t are known.
+// "(" begins a group when a space, a quote or a field follows before it is closed; otherwise it
+// belongs to a regular expression: (read|write)_lock.
+//
+// case:auto (the default): lower-case patterns match any case; only letters of ASCII have a case in
+// literals. case:, type:, select: and count: hold for the whole query, wherever they stand.
+//
+// A pattern is looked for line by line, ^ and $ are the ends of a line, and neither . nor \s nor
+// [^x] matches a line's end. Only a pattern that says \n, (?s) or [\s\S] is looked for across
+// lines.
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -36,15 +46,19 @@ struct Query {
   std::vector<QueryPtr> parts;  // of both, either; one of neither
 };
 
+// lines: files with their lines; files: without; paths: words are looked for in paths alone; repos:
+// one entry for each; symbols: words are looked for in names that are defined.
 enum class Select : std::uint8_t { lines, files, paths, repos, symbols };
 
 struct ParsedQuery {
   QueryPtr root;
-  Select select = Select::lines;  // of type: and select:
-  std::optional<std::uint64_t> count;
+  Select select = Select::lines;       // of type: and select:
+  std::optional<std::uint64_t> count;  // matches looked for; 0 (count:all): all of them
 };
 
-// Errc::invalid, with the column (from 1) and what was expected there:
+inline constexpr std::size_t most_query_bytes = 4096;
+
+// Errc::invalid, with the column (in bytes, from 1) and what was expected there:
 //   column 12: "(" is not closed
 Result<ParsedQuery> parse_query(std::string_view text);
 std::string to_string(const Query& query);  // for explain

@@ -38,19 +38,19 @@ struct Range {
 };
 struct LineMatch {
   std::uint32_t line = 0;  // from 1
-  std::string text;        // without its line end
+  std::string text = {};   // without its line end
   bool is_cut = false;     // the line is longer than this
-  std::vector<Range> ranges;
-  std::vector<std::string> before, after;
+  std::vector<Range> ranges = {};
+  std::vector<std::string> before = {}, after = {};
 };
 struct FileMatch {
-  std::string repo, path, language;
-  std::vector<std::string> branches;
-  std::vector<Range> path_ranges;
-  std::vector<LineMatch> lines;
+  std::string repo = {}, path = {}, language = {};
+  std::vector<std::string> branches = {};
+  std::vector<Range> path_ranges = {};
+  std::vector<LineMatch> lines = {};
   std::uint64_t match_count = 0;
   double score = 0;
-  std::vector<std::string> explanation;  // "5500 the definition of it (function)"
+  std::vector<std::string> explanation = {};  // "5500 the definition of it (function)"
 };
 
 struct SearchStats {
@@ -62,7 +62,9 @@ struct Answer {
   std::vector<FileMatch> files;  // the best first; equal ones by repository, path
   std::uint64_t match_count = 0, file_count = 0;
   bool is_complete = true;
-  std::string why_incomplete;  // "time", "matches", "bytes", "cancelled"
+  // "time", "matches", "cancelled", "bytes" (the next page has the rest), "symbols" (there are none
+  // yet)
+  std::string why_incomplete;
   std::uint64_t estimated_matches = 0;
   std::string next;  // the cursor of the next page; empty: this is the last
   SearchStats stats;

@@ -3,6 +3,7 @@
 //
 //   arena   file NUL file NUL …            in the order in which results are worth showing
 //   blocks  |~4 KB|~4 KB|…                 whole lines of one file: a line is never in two blocks
+//                                          (a block with a longer line is as long as that line)
 //   index   key of 3 bytes -> blocks       18 bits: each byte is one of 64 classes, letters folded
 //
 // A candidate block is looked at, so the index may say too much and never too little. It is small
@@ -11,7 +12,12 @@
 //
 // Immutable and position-independent: it can be read by any number of threads, written to a file
 // and mapped again, or sent to another machine byte for byte.
+//
+// Rejected: cutting lines of more than 64 KB. `a.*b` would then have its keys in two blocks, and
+// the index would say too little. What long lines cost is bounded by the size limit of a file.
+#include <array>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -25,8 +31,20 @@
 namespace warren::search {
 
 inline constexpr std::uint32_t key_count = 1u << 18;
+// 26 letters, 10 digits, 24 signs; three classes for what is not ASCII, one for all the rest.
+inline constexpr auto byte_classes = [] {
+  std::array<std::uint8_t, 256> classes{};
+  classes.fill(63);
+  std::uint8_t next = 0;
+  for (int c = 'a'; c <= 'z'; ++c) classes[c] = classes[c - 'a' + 'A'] = next++;
+  for (int c = '0'; c <= '9'; ++c) classes[c] = next++;
+  for (unsigned char c : std::string_view("_ \t\n();,.*->=/\"#<&{}:[]+")) classes[c] = next++;
+  for (int c = 0x80; c < 0xc0; ++c) classes[c] = static_cast<std::uint8_t>(next + (c & 1));
+  for (int c = 0xc0; c <= 0xff; ++c) classes[c] = static_cast<std::uint8_t>(next + 2);
+  return classes;
+}();
 // The class of a byte, 0 to 63, and the key of three bytes.
-std::uint8_t byte_class(unsigned char byte);
+inline std::uint8_t byte_class(unsigned char byte) { return byte_classes[byte]; }
 inline std::uint32_t key_of(unsigned char a, unsigned char b, unsigned char c) {
   return (std::uint32_t{byte_class(a)} << 12) | (std::uint32_t{byte_class(b)} << 6) | byte_class(c);
 }
@@ -36,7 +54,8 @@ std::string_view name(FileClass file_class);
 
 struct FileView {
   std::string_view path;
-  std::string_view text;
+  std::string_view text;  // empty in a warm segment: see Segment::text
+  std::string_view blob;  // git's id as bytes; empty outside of git
   std::uint32_t first_block = 0, block_count = 0;
   FileClass file_class = FileClass::code;
   std::string_view language;  // "C++"; empty: not known
@@ -82,8 +101,16 @@ class Segment {
   bool is_dead(std::uint32_t file) const;  // replaced by a newer segment
   std::uint32_t block_count() const;
   BlockView block(std::uint32_t place) const;
+  std::string_view text(std::uint32_t file) const;
   // The whole arena: from the first block to the last one, with room to read 64 bytes beyond.
   std::string_view arena() const;
+  // A warm segment keeps its text compressed. arena() is empty, and what block() and text() show
+  // is a copy that stays until this thread has asked for 32 more blocks or texts.
+  bool is_warm() const;
+
+  // Moves the text into huge pages: scans are half as fast again. Takes about a second for each GB,
+  // so it is not part of a build; readers go on meanwhile.
+  void use_huge_pages() const;
 
   bool has_index() const;  // without one every block is a candidate
   // How many blocks have the key, and their places, ascending.
@@ -93,7 +120,7 @@ class Segment {
   void intersect(std::uint32_t key, std::vector<std::uint32_t>& candidates) const;
 
   bool has_symbols() const;
-  // Exact names first; `visit` returns false to stop.
+  // Those of exactly this name, then those that differ in case; `visit` returns false to stop.
   void find_symbols(std::string_view name, const std::function<bool(const Symbol&)>& visit) const;
   void each_symbol(const std::function<bool(const Symbol&)>& visit) const;
 
@@ -112,7 +139,7 @@ class Segment {
 };
 
 struct BuildTerms {
-  std::size_t memory_bytes = 8u << 30;  // Errc::overloaded when it would need more
+  std::size_t memory_bytes = std::size_t{8} << 30;  // Errc::overloaded when it would need more
   int threads = 2;
   bool with_index = true;
   std::size_t block_bytes = 4096;

@@ -1,0 +1,180 @@
+#include "search/delta.h"
+
+#include <unordered_map>
+
+#include "search/blob_id.h"
+#include "search/parts.h"
+#include "search/repository.h"
+
+namespace warren::search {
+
+namespace {
+
+constexpr std::size_t most_pieces = 8;
+
+struct Place {
+  std::uint32_t segment, file;
+};
+
+std::vector<std::uint16_t> branches_of(const Segment& segment, std::uint32_t file) {
+  std::vector<std::uint16_t> branches;
+  auto count = static_cast<std::uint16_t>(segment.branches().size());
+  for (std::uint16_t branch = 0; branch < count; ++branch)
+    if (segment.is_on_branch(file, branch)) branches.push_back(branch);
+  return branches;
+}
+
+std::size_t size_of(const Segment& segment, std::uint32_t file) {
+  return segment.parts().files()[file].size;
+}
+
+// What the segments so far hold of a new state, and what has to come from elsewhere.
+class Change {
+ public:
+  Change(const SegmentList& before, Listing listing)
+      : before_(before), listing_(std::move(listing)) {
+    for (std::uint32_t i = 0; i < before.size(); ++i) {
+      marks_.push_back(before[i]->parts().dead);
+      marks_.back().resize((before[i]->file_count() + 63) / 64);
+      add_segment(i);
+    }
+    for (const auto& segment : before)
+      for (const auto& skipped : segment->skipped())
+        if (!skipped.blob.empty()) skipped_.emplace(skipped.path + '\0' + skipped.blob, &skipped);
+    compare();
+  }
+
+  bool wants_rebuild(std::size_t delta_from) const;
+  Result<SegmentListPtr> rebuild(const std::string& path, const UpdateTerms& terms);
+  Result<SegmentListPtr> extend(const std::string& path, const UpdateTerms& terms);
+
+ private:
+  void add_segment(std::uint32_t place);
+  void compare();
+  // The documents of entries, from segments where they are there and from the repository otherwise.
+  Result<> collect(const std::string& path, const std::vector<const TreeEntry*>& entries,
+                   SegmentBuilder& builder);
+
+  const SegmentList& before_;
+  Listing listing_;
+  std::unordered_map<std::string, Place> live_;        // path, NUL, raw blob
+  std::unordered_map<std::string_view, Place> texts_;  // by raw blob
+  std::unordered_map<std::string, const Skipped*> skipped_;
+  std::vector<std::vector<std::uint64_t>> marks_;  // dead files of each segment
+  std::vector<const TreeEntry*> present_, changed_;
+  std::size_t bytes_ = 0, changed_bytes_ = 0, dead_bytes_ = 0, delta_bytes_ = 0;
+};
+
+void Change::add_segment(std::uint32_t place) {
+  const auto& segment = *before_[place];
+  for (std::uint32_t file = 0; file < segment.file_count(); ++file) {
+    auto view = segment.file(file);
+    texts_.try_emplace(view.blob, Place{place, file});
+    if (segment.is_dead(file))
+      dead_bytes_ += size_of(segment, file);
+    else
+      live_.emplace(std::string(view.path) + '\0' + std::string(view.blob), Place{place, file});
+    if (place > 0) delta_bytes_ += size_of(segment, file);
+  }
+}
+
+void Change::compare() {
+  for (const auto& entry : listing_.entries) {
+    if (auto skipped = skipped_.find(entry.path + '\0' + entry.blob); skipped != skipped_.end()) {
+      listing_.source.skipped.push_back(*skipped->second);
+      continue;
+    }
+    bytes_ += entry.size;
+    present_.push_back(&entry);
+    auto found = live_.find(entry.path + '\0' + raw_id(entry.blob));
+    bool is_kept = found != live_.end() && branches_of(*before_[found->second.segment],
+                                                       found->second.file) == entry.branches;
+    if (is_kept) {
+      live_.erase(found);
+    } else {
+      changed_.push_back(&entry);
+      changed_bytes_ += entry.size;
+    }
+  }
+  for (const auto& [key, place] : live_) {  // what is left is on no branch as it was
+    marks_[place.segment][place.file / 64] |= std::uint64_t{1} << (place.file % 64);
+    dead_bytes_ += size_of(*before_[place.segment], place.file);
+  }
+}
+
+bool Change::wants_rebuild(std::size_t delta_from) const {
+  if (before_.empty() || bytes_ < delta_from) return true;
+  if (before_[0]->branches() != listing_.source.branches) return true;
+  return before_.size() + 1 > most_pieces || (delta_bytes_ + changed_bytes_) * 10 > bytes_ ||
+         dead_bytes_ * 5 > bytes_;
+}
+
+Result<> Change::collect(const std::string& path, const std::vector<const TreeEntry*>& entries,
+                         SegmentBuilder& builder) {
+  std::vector<TreeEntry> unknown;
+  for (const auto* entry : entries) {
+    auto raw = raw_id(entry->blob);
+    auto found = texts_.find(raw);
+    if (found == texts_.end()) {
+      unknown.push_back(*entry);
+      continue;
+    }
+    auto [segment, file] = found->second;
+    auto added = builder.add(
+        {entry->path, std::string(before_[segment]->text(file)), entry->blob, entry->branches});
+    if (!added) return added;
+  }
+  return read_entries(path, unknown, listing_.source.skipped,
+                      [&](Document&& document) { return builder.add(std::move(document)); });
+}
+
+Result<SegmentListPtr> Change::rebuild(const std::string& path, const UpdateTerms& terms) {
+  SegmentBuilder builder(terms.build);
+  auto collected = collect(path, present_, builder);
+  if (!collected) return std::unexpected(collected.error());
+  auto built = builder.build(std::move(listing_.source));
+  if (!built) return std::unexpected(built.error());
+  return std::make_shared<const SegmentList>(SegmentList{std::move(*built)});
+}
+
+Result<SegmentListPtr> Change::extend(const std::string& path, const UpdateTerms& terms) {
+  SegmentBuilder builder(terms.build);
+  auto collected = collect(path, changed_, builder);
+  if (!collected) return std::unexpected(collected.error());
+  auto& source = listing_.source;
+  SegmentList after;
+  for (std::size_t i = 0; i < before_.size(); ++i) {
+    auto parts = std::make_unique<Segment::Parts>(before_[i]->parts());
+    parts->dead = std::move(marks_[i]);
+    parts->source.version = source.version;
+    parts->source.skipped = {};
+    if (i == 0) parts->source.skipped = source.skipped;
+    after.push_back(std::make_shared<const Segment>(std::move(parts)));
+  }
+  source.skipped.clear();  // the base lists them
+  auto delta = builder.build(source);
+  if (!delta) return std::unexpected(delta.error());
+  if ((*delta)->file_count() > 0) after.push_back(std::move(*delta));
+  return std::make_shared<const SegmentList>(std::move(after));
+}
+
+}  // namespace
+
+Result<SegmentListPtr> update_repository(const std::string& path, std::vector<std::string> refs,
+                                         const SegmentListPtr& current, const UpdateTerms& terms) {
+  if (refs.empty()) refs.emplace_back("HEAD");
+  static const SegmentList nothing;
+  const auto& before = current ? *current : nothing;
+  if (!before.empty() && before[0]->branches() == refs) {
+    auto version = repository_version(path, refs);
+    if (!version) return std::unexpected(version.error());
+    if (*version == before[0]->version()) return current;
+  }
+  auto listing = list_repository(path, std::move(refs), terms.limits);
+  if (!listing) return std::unexpected(listing.error());
+  Change change(before, std::move(*listing));
+  return change.wants_rebuild(terms.delta_from) ? change.rebuild(path, terms)
+                                                : change.extend(path, terms);
+}
+
+}  // namespace warren::search

@@ -1,0 +1,39 @@
+#include "search/git.h"
+
+#include <cstdlib>
+#include <filesystem>
+
+namespace warren::search {
+
+ChildTerms git(const std::string& path, std::initializer_list<std::string> arguments) {
+  ChildTerms terms;
+  terms.argv = {"git", "--no-pager", "-C", path};
+  terms.argv.insert(terms.argv.end(), arguments);
+  std::error_code ignored;
+  auto real = std::filesystem::canonical(path, ignored);
+  const char* programs = std::getenv("PATH");
+  terms.environment = {
+      std::string("PATH=") + (programs == nullptr ? "/usr/local/bin:/usr/bin:/bin" : programs),
+      "GIT_CEILING_DIRECTORIES=" + real.parent_path().string(),
+      "LC_ALL=C",
+      "HOME=/nonexistent",
+      "GIT_CONFIG_NOSYSTEM=1",
+      "GIT_CONFIG_GLOBAL=/dev/null",
+      "GIT_ATTR_NOSYSTEM=1",
+      "GIT_TERMINAL_PROMPT=0",
+      "GIT_OPTIONAL_LOCKS=0",
+      "GIT_NO_REPLACE_OBJECTS=1",
+      "GIT_NO_LAZY_FETCH=1",
+      "GIT_ALLOW_PROTOCOL=none",  // for a git that does not know the line above
+      "GIT_CONFIG_COUNT=3",
+      "GIT_CONFIG_KEY_0=safe.directory",
+      "GIT_CONFIG_VALUE_0=*",
+      "GIT_CONFIG_KEY_1=core.hooksPath",
+      "GIT_CONFIG_VALUE_1=/dev/null",
+      "GIT_CONFIG_KEY_2=core.fsmonitor",
+      "GIT_CONFIG_VALUE_2=false",
+  };
+  return terms;
+}
+
+}  // namespace warren::search

@@ -1,0 +1,99 @@
+#pragma once
+// Finds a pattern's matches in text.
+//
+// A literal is looked for as such. For a regular expression RE2 says what a match is; in much text
+// Hyperscan, which is several times faster, says first in which lines RE2 should look. Hyperscan
+// is left out when it would not pay to compile for it, when it refuses the pattern, and in text
+// beyond ASCII when the pattern has something that is there more than a byte (a "." or a "[^x]").
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "base/error.h"
+#include "search/formula.h"
+#include "search/literal.h"
+#include "search/query.h"
+#include "search/regex.h"
+
+namespace re2 {
+class RE2;
+}
+
+namespace warren::search {
+
+class Finder;
+
+class Matcher {
+ public:
+  // Errc::invalid: RE2 does not take it.
+  static Result<std::shared_ptr<const Matcher>> compile(const Pattern& pattern);
+  ~Matcher();
+
+  const Formula& formula() const { return formula_; }
+  bool is_multi_line() const { return is_multi_line_; }
+  const Literal* literal() const { return literal_ ? &*literal_ : nullptr; }
+  bool matches_everything() const { return matches_everything_; }
+  // So much text will be looked at: the place to compile for Hyperscan, once, if it pays.
+  void expect(std::size_t bytes) const;
+
+ private:
+  friend class Finder;
+  Matcher() = default;
+  void find_lines(std::string_view text, std::vector<Span>& into, std::size_t most) const;
+
+  Formula formula_;
+  bool is_multi_line_ = false, matches_everything_ = false;
+  std::optional<Literal> literal_;
+  std::unique_ptr<re2::RE2> re2_;
+  std::optional<HyperscanPattern> hyperscan_;
+  mutable std::mutex mutex_;
+  mutable bool was_tried_ = false;                 // under the mutex
+  mutable std::atomic<void*> database_ = nullptr;  // hs_database_t, once it is there
+};
+
+// A thread's way to use a matcher.
+class Finder {
+ public:
+  explicit Finder(std::shared_ptr<const Matcher> matcher);
+  ~Finder();
+  Finder(Finder&& other) noexcept;
+  Finder(const Finder&) = delete;
+  Finder& operator=(const Finder&) = delete;
+
+  // Appends matches that do not overlap, from left to right; at most `most`. The text is whole
+  // lines, or a whole file if the pattern is multi-line. An empty match is one for its whole line.
+  void find_all(std::string_view text, bool is_ascii, std::vector<Span>& into,
+                std::size_t most = SIZE_MAX);
+  bool finds(std::string_view text, bool is_ascii);
+  const Matcher& matcher() const { return *matcher_; }
+
+ private:
+  bool has_scratch(void* database);
+
+  std::shared_ptr<const Matcher> matcher_;
+  void* scratch_ = nullptr;   // hs_scratch_t
+  void* made_for_ = nullptr;  // the database
+  std::vector<Span> spans_;
+};
+
+// The matchers of late, so that a query that comes again need not be compiled again. Any thread.
+class MatcherCache {
+ public:
+  explicit MatcherCache(std::size_t most) : most_(most) {}
+  Result<std::shared_ptr<const Matcher>> get(const Pattern& pattern);
+
+ private:
+  struct Entry {
+    std::string key;
+    std::shared_ptr<const Matcher> matcher;
+  };
+  std::mutex mutex_;
+  std::vector<Entry> entries_;  // the latest last
+  std::size_t most_;
+};
+
+}  // namespace warren::search

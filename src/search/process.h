@@ -1,0 +1,52 @@
+#pragma once
+// A child process that is fed and read through pipes.
+#include <sys/types.h>
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/error.h"
+
+namespace warren::search {
+
+struct ChildTerms {
+  std::vector<std::string> argv;         // the first word is looked up in $PATH
+  std::vector<std::string> environment;  // "NAME=value"; all that the child gets
+  std::size_t memory_bytes = 0;          // of its address space; 0: as much as it likes
+};
+
+// It gets our pipes and nothing else of ours, and dies with this object.
+class Child {
+ public:
+  // Errc::unavailable: it cannot be started.
+  static Result<Child> start(const ChildTerms& terms);
+  Child(Child&& other) noexcept;
+  Child& operator=(Child&& other) = delete;
+  ~Child();  // kills it
+
+  // Writes to it what it takes now and reads what it has, waiting until one of the two is possible,
+  // so that neither side ever waits for the other. `input` loses what was written; when it is empty
+  // and `is_all`, the child sees the end of its input. 0: it has closed its output.
+  // Errc::timeout: neither until the deadline.
+  Result<std::size_t> exchange(std::string_view& input, bool is_all, char* into, std::size_t size,
+                               Clock::time_point deadline = Clock::time_point::max());
+  // Waits for its end: the exit code, or 128 + the signal.
+  int wait();
+  std::string complaint() const;  // what it wrote to its error output, at most 1 KB, one line
+
+ private:
+  Child() = default;
+
+  pid_t pid_ = -1;
+  int input_ = -1, output_ = -1, errors_ = -1;
+};
+
+// Runs it to its end with an input and gives its output; refused with its own words otherwise.
+Result<std::string> run_child(const ChildTerms& terms, std::string_view input,
+                              std::size_t most_output);
+
+}  // namespace warren::search

@@ -1,0 +1,58 @@
+#pragma once
+// Memory taken from the system in whole pages, so that what is counted is what is there.
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "base/error.h"
+
+namespace warren::search {
+
+inline constexpr std::size_t page_bytes = 4096;
+inline std::size_t in_pages(std::size_t bytes) {
+  return (bytes + page_bytes - 1) & ~(page_bytes - 1);
+}
+
+class Region {
+ public:
+  // Zeroed. Errc::overloaded: the system has none.
+  static Result<std::shared_ptr<Region>> make(std::size_t bytes);
+  // A whole file, to be read. Errc::not_found, Errc::invalid when it is empty.
+  static Result<std::shared_ptr<Region>> map(const std::string& path);
+  ~Region();
+  Region(const Region&) = delete;
+  Region& operator=(const Region&) = delete;
+
+  // Copies what is there into huge pages; readers go on meanwhile. Without huge pages in the system
+  // nothing happens.
+  void use_huge_pages();
+
+  std::byte* data() { return data_; }
+  std::size_t size() const { return size_; }
+
+ private:
+  Region(std::byte* data, std::size_t size) : data_(data), size_(size) {}
+
+  std::byte* data_;
+  std::size_t size_;
+};
+
+// A piece of a region. Equal owners: every segment that shows the bytes (one with an index shares
+// the text of the one without), and, after a load, every section of the file.
+struct Section {
+  std::shared_ptr<Region> region;
+  const std::byte* data = nullptr;
+  std::size_t size = 0;
+
+  static Section whole(std::shared_ptr<Region> region, std::size_t size);
+  template <class T>
+  std::span<const T> as() const {
+    return {reinterpret_cast<const T*>(data), size / sizeof(T)};
+  }
+  const char* chars() const { return reinterpret_cast<const char*>(data); }
+  std::size_t memory() const { return in_pages(size); }
+};
+
+}  // namespace warren::search

@@ -1,0 +1,34 @@
+#pragma once
+// Why files are left out, and when they are no longer the same.
+#include <cstdint>
+#include <initializer_list>
+#include <string>
+#include <string_view>
+
+#include "base/error.h"
+
+namespace warren::search {
+
+inline constexpr std::size_t binary_probe = 8192;
+
+inline bool is_binary(std::string_view text) {
+  return text.substr(0, binary_probe).find('\0') != std::string_view::npos;
+}
+
+// "3.2 MB, more than 2 MB"
+std::string too_large(std::size_t bytes, std::size_t limit);
+
+// Not secret and not signed: tells states of a directory apart, no more.
+class Fingerprint {
+ public:
+  void add(std::string_view text);
+  void add(std::initializer_list<std::uint64_t> numbers);
+  std::string text() const { return fmt::format("{:016x}{:016x}", a_, b_); }
+
+ private:
+  void mix(std::uint64_t value);
+
+  std::uint64_t a_ = 0x9e3779b97f4a7c15, b_ = 0xc2b2ae3d27d4eb4f;
+};
+
+}  // namespace warren::search
