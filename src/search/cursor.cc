@@ -13,8 +13,9 @@ std::string body_of(const Cursor& cursor) {
 constexpr std::size_t body_size = 48;
 
 bool read(std::string_view text, std::uint64_t& into) {
-  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), into, 16);
-  return error == std::errc() && end == text.data() + text.size();
+  const char *begin = text.data(), *last = begin + text.size();
+  auto [end, error] = std::from_chars(begin, last, into, 16);
+  return error == std::errc() && end == last;
 }
 
 }  // namespace

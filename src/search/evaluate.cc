@@ -119,6 +119,8 @@ void FileSearch::look_at_blocks(std::size_t atom, std::uint32_t file) {
   auto files = segment_.parts().files();
   const auto& fit = fit_.atoms[atom];
   auto& state = states_[atom];
+  // A regular expression takes longer, so that the clock is looked at more often.
+  const std::uint32_t weight = plan_.atoms[atom].matcher->literal() != nullptr ? 1 : 4;
   std::uint32_t block = files[file].first_block, end = files[file + 1].first_block;
   while (block < end) {
     std::uint32_t first = block;
@@ -134,8 +136,10 @@ void FileSearch::look_at_blocks(std::size_t atom, std::uint32_t file) {
       if (state.cursor == list.size() || list[state.cursor] >= end) return;
       first = list[state.cursor];
     }
-    std::uint32_t last = run_end(fit, state, first, end);
-    if (!look_at_run(atom, first, last, files[file].offset) || tick(last - first)) return;
+    std::uint32_t last =
+        run_end(fit, state, first, std::min(end, first + blocks_per_clock / weight));
+    if (!look_at_run(atom, first, last, files[file].offset) || tick((last - first) * weight))
+      return;
     block = last;
   }
 }
@@ -146,15 +150,15 @@ std::uint32_t FileSearch::run_end(const AtomPlan& fit, State& state, std::uint32
   auto blocks = segment_.parts().blocks();
   if (segment_.is_warm()) return block + 1;
   const std::uint8_t ascii = blocks[block].flags() & block_ascii;
-  std::uint32_t last = block + 1, most = std::min(end, block + blocks_per_clock);
+  std::uint32_t last = block + 1;
   if (!fit.blocks) {
-    while (last < most && (blocks[last].flags() & block_ascii) == ascii) ++last;
+    while (last < end && (blocks[last].flags() & block_ascii) == ascii) ++last;
     return last;
   }
   const auto& list = *fit.blocks;
   const char* text = segment_.parts().at(SectionKind::text).chars();
   std::size_t at = state.cursor + 1;
-  while (at < list.size() && list[at] == last && last < most &&
+  while (at < list.size() && list[at] == last && last < end &&
          (blocks[last].flags() & block_ascii) == ascii)
     ++at, ++last;
   for (std::size_t soon = state.cursor + ahead; soon < std::min(at + ahead, list.size()); ++soon) {

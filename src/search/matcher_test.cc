@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 #include <re2/re2.h>
 
+#include <algorithm>
 #include <set>
 
 #include "search/random_regex.h"

@@ -157,8 +157,8 @@ bool has_upper_case(const Pattern& pattern) {
 
 std::optional<std::uint64_t> number_of(std::string_view text) {
   std::uint64_t number = 0;
-  const char* end = text.data() + text.size();
-  auto parsed = std::from_chars(text.data(), end, number);
+  const char *begin = text.data(), *end = begin + text.size();
+  auto parsed = std::from_chars(begin, end, number);
   if (parsed.ec != std::errc() || parsed.ptr != end || number == 0) return std::nullopt;
   return number;
 }

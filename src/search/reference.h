@@ -2,7 +2,9 @@
 // Answers that are obviously right, for tests: RE2 on every line of every file.
 #include <re2/re2.h>
 
+#include <algorithm>
 #include <map>
+#include <memory>
 #include <set>
 #include <string>
 #include <vector>
@@ -68,7 +70,9 @@ class Reference {
     std::set<std::uint32_t> lines;
     for (std::uint32_t number = 1; !text.empty(); ++number) {
       auto end = std::min(text.find('\n'), text.size());
-      if (RE2::PartialMatch(re2::StringPiece(text.data(), end), regex)) lines.insert(number);
+      auto line = text.substr(0, end);
+      if (RE2::PartialMatch(re2::StringPiece(line.data(), line.size()), regex))
+        lines.insert(number);
       text.remove_prefix(std::min(end + 1, text.size()));
     }
     return lines;

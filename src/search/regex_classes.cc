@@ -124,8 +124,9 @@ std::optional<Code> escaped_code(std::string_view text) {
   for (; at < text.size() && hex(text[at]) >= 0 && at - start < (is_braced ? 6u : 2u); ++at)
     value = value * 16 + hex(text[at]);
   if (at == start || (!is_braced && at - start != 2) || value >= 128) return std::nullopt;
-  if (is_braced && (at == text.size() || text[at++] != '}')) return std::nullopt;
-  return Code{value, at};
+  if (!is_braced) return Code{value, at};
+  if (at == text.size() || text[at] != '}') return std::nullopt;
+  return Code{value, at + 1};
 }
 
 RegexPart chars(Set set, bool has_others, std::size_t size) {
