@@ -60,6 +60,23 @@ bool has_redis(const Config& config) {
   return false;
 }
 
+bool is_loopback(const std::string& address) {
+  boost::system::error_code error;
+  return asio::ip::make_address(address, error).is_loopback();
+}
+
+// Who can reach the port could say that it is a peer, and learn or tell anything.
+Result<> check_peers_are_known(const ServeTerms& terms) {
+  const auto& own = terms.federation;
+  auto is_open = [&](const auto& peer) { return own.token_of(peer.cluster) == ""; };
+  bool is_guarded =
+      own.registry.empty() && std::none_of(own.peers.begin(), own.peers.end(), is_open);
+  if (is_guarded || !own.token.empty() || is_loopback(terms.address)) return ok;
+  return fail(Errc::invalid,
+              "FOGHORN_PEER_TOKEN is not set: peers on an address that others reach ({}) need one",
+              terms.address);
+}
+
 Result<ServeTerms> terms_from(const Config& config) {
   ServeTerms terms;
   auto number = [&](const char* name) {
@@ -83,7 +100,8 @@ Result<ServeTerms> terms_from(const Config& config) {
   }
   if (terms.clusters.empty()) return fail(Errc::invalid, "CLUSTER_ID names no cluster");
   auto peers =
-      federation::parse_peers(config.text("foghorn.peers"), config.text("foghorn.peer-tenants"));
+      federation::parse_peers(config.text("foghorn.peers"), config.text("foghorn.peer-tenants"),
+                              config.text("foghorn.peer-tokens"));
   if (!peers) return std::unexpected(peers.error());
   terms.federation.peers = *std::move(peers);
   terms.federation.token = config.text("foghorn.peer-token");
@@ -102,11 +120,27 @@ Result<ServeTerms> terms_from(const Config& config) {
   terms.surface.rate.per_second = static_cast<double>(number("rate-limit"));
   terms.surface.rate.burst = 2 * terms.surface.rate.per_second;
   terms.address = config.text("foghorn.listen");
-  boost::system::error_code error;
-  terms.surface.is_only_here = asio::ip::make_address(terms.address, error).is_loopback();
+  terms.surface.is_only_here = is_loopback(terms.address);
   terms.http_port = static_cast<unsigned short>(number("http-port"));
   terms.grpc_port = static_cast<unsigned short>(number("grpc-port"));
+  auto guarded = check_peers_are_known(terms);
+  if (!guarded) return std::unexpected(guarded.error());
   return terms;
+}
+
+// What one of several clusters in this process is told: the others may be its peers, and it has the
+// gRPC port of its place and the routes under its name.
+federation::FederationTerms federation_of(const ServeTerms& terms, std::size_t place) {
+  auto own = terms.federation;
+  if (terms.clusters.size() == 1) return own;
+  const auto& id = terms.clusters[place].cluster_id;
+  std::erase_if(own.peers, [&](const auto& peer) { return peer.cluster == id; });
+  if (auto colon = own.address.rfind(':'); colon != own.address.npos && place > 0)
+    own.address = fmt::format("{}:{}", own.address.substr(0, colon),
+                              std::atoi(own.address.c_str() + colon + 1) + int(place));
+  while (own.public_url.ends_with('/')) own.public_url.pop_back();
+  if (!own.public_url.empty()) own.public_url += "/clusters/" + id;
+  return own;
 }
 
 // One cluster, and what belongs to it.
@@ -153,13 +187,15 @@ Result<> Foghorn::build() {
   if (client_) {
     published_.push_back(client_->publish(metrics_));
   }
+  // As over HTTP: without a token only this machine changes something.
   bool takes_nodes = !terms_.surface.token.empty() || terms_.surface.is_only_here;
   if (!takes_nodes)
     log::warn("foghorn.changes_nothing", "why",
               "FOGHORN_TOKEN is not set, and others than this machine can reach it: nodes and "
               "operators are refused, viewers are not");
   std::vector<ServedCluster> served;
-  for (auto& terms : terms_.clusters) {
+  for (std::size_t place = 0; place < terms_.clusters.size(); ++place) {
+    const auto& terms = terms_.clusters[place];
     auto cluster = Cluster::create(executor_, client_, terms);
     if (!cluster) return std::unexpected(cluster.error());
     Part part;
@@ -169,7 +205,7 @@ Result<> Foghorn::build() {
       part.session = std::make_unique<LeaseSession>(*client_, terms_.federation.leader_ttl,
                                                     foghorn::lease_room(terms.cluster_id));
       auto made = federation::Federation::create(executor_, *client_, *part.session, *part.cluster,
-                                                 terms_.federation);
+                                                 federation_of(terms_, place));
       if (!made) return std::unexpected(made.error());
       part.federation = *std::move(made);
       published_.push_back(part.federation->publish(metrics_));
@@ -236,10 +272,13 @@ awaitable<void> Foghorn::bring_up(Part& part) {
   }
   log::info("foghorn.loaded", "cluster", cluster.terms().cluster_id, "nodes",
             cluster.nodes().size());
-  if (part.federation) part.federation->start();
+  if (part.federation) {
+    part.federation->start();
+    co_return;  // of its instances the leader sweeps
+  }
   for (;;) {
     co_await sleep_for(cluster.terms().sweep_interval);
-    if (!part.federation || part.federation->is_leader()) cluster.sweep();
+    cluster.sweep();
   }
 }
 
@@ -260,11 +299,13 @@ Async<> Foghorn::stay(TaskGroup& tasks, asio::signal_set& signals) {
   co_return ok;
 }
 
+// The server goes after those that speak over it: first nodes and peers are told that we leave.
+// A stream that it cut would look like the end of its node.
 awaitable<void> Foghorn::put_away() {
   for (auto& part : parts_) {
-    if (part.rpc) co_await part.rpc->close();
     if (part.nodes) co_await part.nodes->close();
     if (part.federation) co_await part.federation->close();
+    if (part.rpc) co_await part.rpc->close();
     co_await part.cluster->close();
     if (part.session) co_await part.session->close();
   }
