@@ -4,6 +4,7 @@
 #include <boost/asio/redirect_error.hpp>
 #include <boost/asio/write.hpp>
 
+#include "http/client.h"
 #include "http/server.h"
 
 using namespace warren;
@@ -278,6 +279,26 @@ TEST_CASE("a handler that throws ends one request, not the service") {
     co_await client.say("GET /b HTTP/1.1\r\n\r\n");
     CHECK(co_await client.hears("GET /b 0"));
     CHECK(client.bytes.rfind("HTTP/1.1 500 ") > client.bytes.find("GET /a 0"));
+  });
+}
+
+TEST_CASE("a client asks again where the server had closed, but does not change something twice") {
+  auto terms = public_terms();
+  terms.idle_time = 200ms;
+  with_server(std::move(terms), [](HttpServer& server) -> awaitable<void> {
+    HttpClient client(co_await asio::this_coro::executor, *parse_http_url(server.url()));
+    auto ask = [](HttpClient& by, std::string method) -> Async<HttpReply> {
+      HttpAsk question{.method = std::move(method), .target = "/a"};
+      co_return co_await by.ask(std::move(question), Clock::now() + 10s);
+    };
+    for (std::string method : {"GET", "POST"}) {
+      auto first = co_await ask(client, "GET");
+      CHECK(first);
+      while (server.counters().connections > 0) co_await sleep_for(5ms);
+      auto second = co_await ask(client, method);
+      CHECK(second.has_value() == (method == "GET"));
+      if (!second) CHECK(second.error().code == Errc::unknown_outcome);
+    }
   });
 }
 
