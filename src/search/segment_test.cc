@@ -11,7 +11,7 @@ namespace {
 TEST_CASE("every block of whole lines is found by each of its keys and by no other") {
   for (unsigned seed = 1; seed <= 3; ++seed) {
     std::mt19937 random(seed);
-    auto documents = random_documents(random, 80 * seed, 16'000);
+    auto documents = random_documents(random, std::size_t{80} * seed, 16'000);
     for (std::size_t block_bytes : {256, 4096}) {
       auto segment = build(documents, {.block_bytes = block_bytes});
       CHECK(segment->has_index());
