@@ -8,6 +8,7 @@ namespace {
 
 constexpr std::size_t child_memory = std::size_t{1} << 30;
 constexpr std::size_t most_answer = 32u << 20;  // for one file
+constexpr auto start_patience = 20s;            // a busy machine is no reason to do without symbols
 constexpr std::size_t most_line = 64u << 10;
 
 // Only as much JSON as ctags writes.
@@ -125,7 +126,7 @@ Result<Ctags> Ctags::start(const SymbolTerms& terms) {
     if (!child) return std::unexpected(child.error());
     Ctags ctags(std::move(*child), terms);
     std::string_view nothing;
-    auto line = ctags.next_line(nothing, Clock::now() + terms.per_file);
+    auto line = ctags.next_line(nothing, Clock::now() + start_patience);
     auto parsed = line ? parse_tag_line(*line) : std::nullopt;
     if (parsed && parsed->type == "program") return ctags;
   }

@@ -1,9 +1,9 @@
 #pragma once
 // A repository that goes on changing, searched all the while.
 //
-//   list   [ base | delta | delta ]      one pointer, swapped whole:
-//            ^ dead: what a delta          std::atomic<SegmentListPtr> current;
-//              has anew or nobody has      auto list = current.load();  search(*list, query, …)
+//   list   [ base | delta | delta ]      one pointer, swapped whole, under a mutex that is held for
+//            ^ dead: what a delta        the copy alone (the std::atomic<shared_ptr> of g++ 12 has
+//              has anew or nobody has    a race):  auto list = current();  search(*list, query, …)
 //
 // A new commit costs what it changed. Small repositories are built anew, which is faster than it is
 // to notice; large ones get a delta: a segment of the changed files, and marks on the replaced

@@ -10,7 +10,7 @@ namespace warren::search {
 namespace {
 
 std::size_t memory_of(const std::string& text) {
-  return sizeof text + (text.capacity() > 15 ? text.capacity() + 1 : 0);
+  return sizeof(std::string) + (text.capacity() > 15 ? text.capacity() + 1 : 0);
 }
 
 }  // namespace

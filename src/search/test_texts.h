@@ -27,7 +27,7 @@ inline std::vector<Document> random_documents(std::mt19937& random, std::size_t 
                                               std::size_t most) {
   static const std::string letters =
       "aaaaeeeeiiiionnnrrssttttlldcumpfghbvkyxqjzwABCDEF0123456789      "
-      "\n\n\n\r\t_();=,.-{}\"\\'!\xc3\xa4\x00";
+      "\n\n\n\r\t_();=,.-{}\"\\'!\xc3\xa4";
   std::vector<Document> documents;
   for (std::size_t i = 0; i < count; ++i) {
     std::string text(random() % (most + 1), ' ');
