@@ -1,7 +1,6 @@
 // Nodes that talk to a cluster over gRPC.
-#include "helmsman/helmsman.h"
-
 #include "helmsman.grpc.pb.h"
+#include "helmsman/helmsman.h"
 #include "rpc/server.h"
 #include "rpc/stream.h"
 #include "with_client.h"

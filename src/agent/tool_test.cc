@@ -39,11 +39,21 @@ std::string contents(const std::filesystem::path& path) {
 }
 
 // Processes whose command line has this word.
+// A process may end between two looks at it.
+std::string contents_if_there(const std::filesystem::path& path) {
+  try {
+    return contents(path);
+  } catch (const std::exception&) {
+    return {};
+  }
+}
+
 int count_running(const std::string& word) {
   int count = 0;
   for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
-    auto words = contents(entry.path() / "cmdline");
-    count += words.contains(word) && !contents(entry.path() / "stat").contains(") Z");
+    auto words = contents_if_there(entry.path() / "cmdline");
+    auto stat = words.contains(word) ? contents_if_there(entry.path() / "stat") : "";
+    count += !stat.empty() && !stat.contains(") Z");
   }
   return count;
 }
