@@ -130,7 +130,8 @@ TEST_CASE("whatever changes state needs the token, and asking does not") {
     std::string right = "Authorization: Bearer s3cret\r\n",
                 wrong = "Authorization: Bearer s3creT\r\n";
     auto before = f.cluster.digest();
-    for (std::string headers : {std::string(), wrong, std::string("Authorization: s3cret\r\n")}) {
+    std::vector<std::string> all_wrong{"", wrong, "Authorization: s3cret\r\n"};
+    for (const auto& headers : all_wrong) {
       auto reply = co_await f.ask("POST", "/v1/nodes/n1/report", report, headers);
       CHECK(reply.status == 401);
       CHECK(reply.header("www-authenticate") == "Bearer");
