@@ -14,7 +14,9 @@ std::string node_name(std::size_t member, int i) { return fmt::format("n{}-{}", 
 
 // Nodes that report to each instance, now this one and now that, until `goes_on` is false.
 awaitable<void> keep_reporting(Members& all, bool& goes_on) {
-  for (int round = 0; goes_on; ++round) {
+  int round = 0;
+  while (goes_on) {
+    ++round;
     for (std::size_t m = 0; m < all.size(); ++m) {
       auto report = report_of(streams_each, round % 1000);
       for (auto& [name, stream] : *report.streams) stream.bytes_up = round;
