@@ -7,6 +7,7 @@
 #include <set>
 
 #include "search/random_regex.h"
+#include "search/rounds.h"
 
 namespace warren::search {
 namespace {
@@ -54,7 +55,7 @@ void check(Finder& finder, const Pattern& pattern, std::string_view text) {
 TEST_CASE("lines are found as RE2 finds them one by one, with Hyperscan and without") {
   RandomRegex random(21);
   int with_hyperscan = 0;
-  for (int round = 0; round < 3000; ++round) {
+  for (int round = 0; round < rounds(3000); ++round) {
     Pattern pattern{
         .text = random.regex(2), .is_regex = true, .ignores_case = random.below(2) == 0};
     CAPTURE(pattern.text);
@@ -77,7 +78,7 @@ TEST_CASE("lines are found as RE2 finds them one by one, with Hyperscan and with
       check(finder, pattern, text);
     }
   }
-  CHECK(with_hyperscan > 500);
+  CHECK(with_hyperscan > rounds(500));
 }
 
 TEST_CASE("patterns across lines are found in whole files") {

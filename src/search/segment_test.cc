@@ -3,13 +3,14 @@
 #include <mutex>
 #include <thread>
 
+#include "search/rounds.h"
 #include "search/test_texts.h"
 
 namespace warren::search {
 namespace {
 
 TEST_CASE("every block of whole lines is found by each of its keys and by no other") {
-  for (unsigned seed = 1; seed <= 3; ++seed) {
+  for (int seed = 1; seed <= rounds(3); ++seed) {
     std::mt19937 random(seed);
     auto documents = random_documents(random, std::size_t{80} * seed, 16'000);
     for (std::size_t block_bytes : {256, 4096}) {
