@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdio>
+#include <fstream>
 #include <memory>
 
 #include "bench_foghorn.h"
@@ -90,14 +91,26 @@ void bench_play() {
                 std::to_string(http.number()), "--grpc-port", std::to_string(grpc.number())},
        .log = folder.path() / "log",
        .environment = {"REDIS_URL=redis://" + redis.address(), "FOGHORN_INSTANCE_ID=bench",
-                       "WARREN_LOG_LEVEL=error"}});
+                       "FOGHORN_PROXIES=127.0.0.1", "WARREN_LOG_LEVEL=error"}});
   pin(foghorn.pid(), 1);
   auto url = fmt::format("http://127.0.0.1:{}", http.number());
   run(fill(url));
+  // Each viewer from an address of his own, as through a proxy: one address is booked 32 times
+  // only.
+  auto script = (folder.path() / "viewers.lua").string();
+  std::ofstream(script) << R"(
+local count = 0
+request = function()
+  count = count + 1
+  wrk.headers["X-Forwarded-For"] = string.format("10.%d.%d.%d", math.floor(count / 65536) % 256,
+                                                 math.floor(count / 256) % 256, count % 256)
+  return wrk.format()
+end
+)";
   std::vector<double> rates, p99s;
   for (int round = 0; round < rounds; ++round) {
-    auto seen = figures_in(output_of(
-        fmt::format("taskset -c 0 wrk -t1 -c64 -d5s --latency {}/play/stream-42/hls", url)));
+    auto seen = figures_in(output_of(fmt::format(
+        "taskset -c 0 wrk -t1 -c64 -d5s --latency -s {} {}/play/stream-42/hls", script, url)));
     rates.push_back(seen.rate);
     p99s.push_back(seen.p99_ms);
   }

@@ -11,6 +11,7 @@ namespace warren::foghorn {
 namespace {
 
 constexpr auto patience = 30s;                   // for a viewer to come
+constexpr int most_at_once = 10'000;             // of a node that are given up in one go
 constexpr auto memory = 5min;                    // of one who is gone
 constexpr std::size_t most_viewers = 1'000'000;  // in all; beyond it the oldest are forgotten
 // Pending ones of one node, stream and address. More than that come from behind one address rarely,
@@ -80,6 +81,7 @@ struct Viewers::Book {
   struct Node {
     List pending, active, gone;
     std::uint64_t bandwidth = 0;                // of the pending ones
+    bool was_cut_off = false;                   // the sum was at its limit, and is not exact
     std::uint64_t arrived = 0;                  // of those who came since the node's last report
     std::shared_ptr<balance::Penalty> penalty;  // shared with the tables that have the node
   };
@@ -140,12 +142,17 @@ struct Viewers::Book {
     move(viewer, node.pending, node.gone, ViewerState::abandoned, now);
   }
 
-  void expire(Node& node, Clock::time_point now) {
-    while (!node.pending.empty() && now - node.pending.front().since > patience)
+  // At most so many of each, so that nobody waits for a crowd that is given up.
+  void expire(Node& node, Clock::time_point now, int most) {
+    for (int i = 0; i < most && !node.pending.empty(); ++i) {
+      if (now - node.pending.front().since <= patience) break;
       abandon(node.pending.begin(), now);
-    while (!node.gone.empty() && now - node.gone.front().since > memory)
+    }
+    for (int i = 0; i < most && !node.gone.empty(); ++i) {
+      if (now - node.gone.front().since <= memory) break;
       erase(node.gone, node.gone.begin());
-    // Exactly, so that a sum that was cut off at its limit does not stay wrong.
+    }
+    if (!std::exchange(node.was_cut_off, false)) return;
     node.bandwidth = 0;
     for (const auto& viewer : node.pending)
       node.bandwidth = saturated(node.bandwidth, viewer.estimate);
@@ -176,6 +183,11 @@ std::string Viewers::redirect(Clock::time_point now, std::string_view node_id,
   auto waiting = book_->pending_at.find(where);
   if (waiting != book_->pending_at.end() && waiting->second.size() >= most_waiting) return id;
   auto& node = book_->node(node_id);
+  if (book_->size == 0) {  // once, or a book that grows stands still while it is sorted anew
+    book_->by_id.reserve(most_viewers);
+    book_->pending_at.reserve(most_viewers);
+  }
+  book_->expire(node, now, 4);
   if (book_->size >= most_viewers) {
     auto& oldest = node.gone.empty() ? node.pending : node.gone;
     if (!oldest.empty()) book_->erase(oldest, oldest.begin());
@@ -188,6 +200,7 @@ std::string Viewers::redirect(Clock::time_point now, std::string_view node_id,
   viewer.estimate = estimate;
   viewer.node = &node;
   node.bandwidth = saturated(node.bandwidth, estimate);
+  node.was_cut_off |= node.bandwidth == ~std::uint64_t{0};
   book_->by_id.emplace(viewer.id, place);
   Book::add(book_->pending_at, place);
   ++book_->size;
@@ -258,7 +271,7 @@ void Viewers::arrived(std::string_view node_id, std::uint64_t estimate) {
 void Viewers::settle(Clock::time_point now, std::string_view node_id) {
   auto* node = book_->known(node_id);
   if (!node) return;
-  book_->expire(*node, now);
+  book_->expire(*node, now, most_at_once);
   node->arrived = 0;
   if (!node->penalty) node->penalty = book_->penalty_of(node_id);
   Book::show(*node);
@@ -266,7 +279,7 @@ void Viewers::settle(Clock::time_point now, std::string_view node_id) {
 
 void Viewers::expire(Clock::time_point now) {
   for (const auto& [id, node] : book_->nodes) {
-    book_->expire(*node, now);
+    book_->expire(*node, now, most_at_once);
     Book::show(*node);
   }
 }
