@@ -114,7 +114,12 @@ class Federation::Core final : public Answerer {
   std::string play_url(const std::string& cluster, const std::string& base_url) const;
   bool can_pull(Clock::time_point now, const std::string& stream, const RemoteChoice& from) const;
   awaitable<void> ask_around(PlaceQuery query, std::string key, Clock::time_point deadline);
-  awaitable<void> ask_peer(std::string cluster, PlaceQuery query, Memo& memo,
+  // Answers of peers that were asked and have not said anything yet.
+  struct Answers {
+    Event came;
+    int count = 0;
+  };
+  awaitable<void> ask_peer(std::string cluster, PlaceQuery query, Memo& memo, Answers& answers,
                            Clock::time_point deadline);
   awaitable<void> arrange(PlaceQuery query, RemoteChoice from, Clock::time_point deadline);
   Async<> try_arrange(PlaceQuery query, RemoteChoice from, Clock::time_point deadline);

@@ -230,15 +230,19 @@ void Federation::Core::remember_address(const std::string& cluster_id, const std
 awaitable<void> Federation::Core::ask_around(PlaceQuery query, std::string key,
                                              Clock::time_point deadline) {
   Memo memo;
-  auto ask_all = [](TaskGroup& asking, Core& core, PlaceQuery& q, Memo& to,
+  auto executor_here = co_await asio::this_coro::executor;
+  Answers answers{Event(executor_here)};
+  auto ask_all = [](TaskGroup& asking, Core& core, PlaceQuery& q, Memo& to, Answers& missing,
                     Clock::time_point& until) -> awaitable<bool> {
-    for (const auto& [cluster_id, peer] : core.peers_)
-      if (core.shares(cluster_id, q.tenant) || q.tenant.empty())
-        asking.start("federation.query", core.ask_peer(cluster_id, q, to, until));
-    while (asking.running() > 0 && Clock::now() < until) co_await sleep_for(2ms);
+    for (const auto& [cluster_id, peer] : core.peers_) {
+      if (!core.shares(cluster_id, q.tenant) && !q.tenant.empty()) continue;
+      ++missing.count;
+      asking.start("federation.query", core.ask_peer(cluster_id, q, to, missing, until));
+    }
+    while (missing.count > 0 && Clock::now() < until) co_await missing.came.wait(until);
     co_return true;
   };
-  bool asked = co_await with_group(ask_all, *this, query, memo, deadline);
+  bool asked = co_await with_group(ask_all, *this, query, memo, answers, deadline);
   ensure(asked, "all were asked");
   sort(memo.remote);
   memo.until = Clock::now() + memory;
@@ -250,7 +254,14 @@ awaitable<void> Federation::Core::ask_around(PlaceQuery query, std::string key,
 }
 
 awaitable<void> Federation::Core::ask_peer(std::string cluster_id, PlaceQuery query, Memo& memo,
-                                           Clock::time_point deadline) {
+                                           Answers& answers, Clock::time_point deadline) {
+  struct Told {  // however it ends
+    Answers& to;
+    ~Told() {
+      --to.count;
+      to.came.notify();
+    }
+  } told{answers};
   StreamQuery question{query.stream, self(), query.tenant, query.latitude, query.longitude, false};
   Result<StreamAnswer> answer = fail(Errc::unavailable, "no address is known");
   auto addresses = addresses_of(cluster_id);
