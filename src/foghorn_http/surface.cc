@@ -210,7 +210,7 @@ Work Surface::Core::answer(const HttpRequest& request, HttpAnswer& answer) {
             served->outputs, client, path};
   auto group = Group::operators;
   auto work = route(call, group);
-  if (is_limited) limit_.charge(client, call.cost + static_cast<double>(answer.body.size() / 8192));
+  if (is_limited) limit_.charge(client, call.cost + static_cast<double>(answer.body.size()) / 8192);
   if (work) return counted(*this, group, answer, *std::move(work));
   count(group, answer.status);
   return std::nullopt;
