@@ -45,14 +45,14 @@ class Change {
   }
 
   bool wants_rebuild(std::size_t delta_from) const;
-  Result<SegmentListPtr> rebuild(const std::string& path, const UpdateTerms& terms);
-  Result<SegmentListPtr> extend(const std::string& path, const UpdateTerms& terms);
+  Result<SegmentListPtr> rebuild(const ReadEntries& read, const UpdateTerms& terms);
+  Result<SegmentListPtr> extend(const ReadEntries& read, const UpdateTerms& terms);
 
  private:
   void add_segment(std::uint32_t place);
   void compare();
-  // The documents of entries, from segments where they are there and from the repository otherwise.
-  Result<> collect(const std::string& path, const std::vector<const TreeEntry*>& entries,
+  // The documents of entries, from segments where they are there and from the source otherwise.
+  Result<> collect(const ReadEntries& read, const std::vector<const TreeEntry*>& entries,
                    SegmentBuilder& builder);
 
   const SegmentList& before_;
@@ -109,7 +109,7 @@ bool Change::wants_rebuild(std::size_t delta_from) const {
          dead_bytes_ * 5 > bytes_;
 }
 
-Result<> Change::collect(const std::string& path, const std::vector<const TreeEntry*>& entries,
+Result<> Change::collect(const ReadEntries& read, const std::vector<const TreeEntry*>& entries,
                          SegmentBuilder& builder) {
   std::vector<TreeEntry> unknown;
   for (const auto* entry : entries) {
@@ -124,22 +124,22 @@ Result<> Change::collect(const std::string& path, const std::vector<const TreeEn
         {entry->path, std::string(before_[segment]->text(file)), entry->blob, entry->branches});
     if (!added) return added;
   }
-  return read_entries(path, unknown, listing_.source.skipped,
-                      [&](Document&& document) { return builder.add(std::move(document)); });
+  return read(unknown, listing_.source.skipped,
+              [&](Document&& document) { return builder.add(std::move(document)); });
 }
 
-Result<SegmentListPtr> Change::rebuild(const std::string& path, const UpdateTerms& terms) {
+Result<SegmentListPtr> Change::rebuild(const ReadEntries& read, const UpdateTerms& terms) {
   SegmentBuilder builder(terms.build);
-  auto collected = collect(path, present_, builder);
+  auto collected = collect(read, present_, builder);
   if (!collected) return std::unexpected(collected.error());
   auto built = builder.build(std::move(listing_.source));
   if (!built) return std::unexpected(built.error());
   return std::make_shared<const SegmentList>(SegmentList{std::move(*built)});
 }
 
-Result<SegmentListPtr> Change::extend(const std::string& path, const UpdateTerms& terms) {
+Result<SegmentListPtr> Change::extend(const ReadEntries& read, const UpdateTerms& terms) {
   SegmentBuilder builder(terms.build);
-  auto collected = collect(path, changed_, builder);
+  auto collected = collect(read, changed_, builder);
   if (!collected) return std::unexpected(collected.error());
   auto& source = listing_.source;
   SegmentList after;
@@ -163,18 +163,24 @@ Result<SegmentListPtr> Change::extend(const std::string& path, const UpdateTerms
 Result<SegmentListPtr> update_repository(const std::string& path, std::vector<std::string> refs,
                                          const SegmentListPtr& current, const UpdateTerms& terms) {
   if (refs.empty()) refs.emplace_back("HEAD");
-  static const SegmentList nothing;
-  const auto& before = current ? *current : nothing;
-  if (!before.empty() && before[0]->branches() == refs) {
+  if (current && !current->empty() && current->front()->branches() == refs) {
     auto version = repository_version(path, refs);
     if (!version) return std::unexpected(version.error());
-    if (*version == before[0]->version()) return current;
+    if (*version == current->front()->version()) return current;
   }
   auto listing = list_repository(path, std::move(refs), terms.limits);
   if (!listing) return std::unexpected(listing.error());
-  Change change(before, std::move(*listing));
-  return change.wants_rebuild(terms.delta_from) ? change.rebuild(path, terms)
-                                                : change.extend(path, terms);
+  auto read = [&](std::span<const TreeEntry> entries, std::vector<Skipped>& skipped,
+                  const Take& take) { return read_entries(path, entries, skipped, take); };
+  return update_listing(std::move(*listing), read, current, terms);
+}
+
+Result<SegmentListPtr> update_listing(Listing listing, const ReadEntries& read,
+                                      const SegmentListPtr& current, const UpdateTerms& terms) {
+  static const SegmentList nothing;
+  Change change(current ? *current : nothing, std::move(listing));
+  return change.wants_rebuild(terms.delta_from) ? change.rebuild(read, terms)
+                                                : change.extend(read, terms);
 }
 
 }  // namespace warren::search
