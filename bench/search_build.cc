@@ -2,6 +2,7 @@
 #include <sys/resource.h>
 
 #include <array>
+#include <atomic>
 #include <charconv>
 #include <thread>
 
@@ -49,15 +50,12 @@ Result<Built> build_once(const Corpus& corpus, bool is_at_once) {
   return Built{n[0], n[1], n[2], n[3], n[4]};
 }
 
-template <class Work>
-double milliseconds(const Work& work) {
-  std::vector<Contender> one{{.once = [&]() -> Result<double> {
+Contender contender(std::function<void()> work) {
+  return {.once = [work = std::move(work)]() -> Result<double> {
     auto start = Clock::now();
     work();
     return seconds_since(start) * 1e3;
-  }}};
-  take_turns(one);
-  return one[0].p50();
+  }};
 }
 
 double gigabytes(double bytes, double ms) { return bytes / ms / 1e6; }
@@ -134,41 +132,47 @@ void bench_memory(const Stage& stage) {
 void bench_scan(const Stage& stage) {
   fmt::print(stderr, "search: {} scans\n", stage.corpus.package);
   auto text = stage.whole.indexed->arena();
-  auto bytes = static_cast<double>(text.size());
   auto half = text.size() / 2;
-  std::atomic<std::uint64_t> sum = 0;
-  double one = milliseconds([&] { sum += search::sum_bytes(text); });
-  double two = milliseconds([&] {
-    std::jthread other([&] { sum += search::sum_bytes(text.substr(half)); });
-    sum += search::sum_bytes(text.substr(0, half));
-  });
+  std::atomic<std::uint64_t> sum = 0;  // so that nothing is left out
+  constexpr std::string_view needle = "hrtimer_start_range_nz";
+  search::Literal literal(needle, false), any_case(needle, true);
+  auto query = search::parse_query(fmt::format("content:{} case:yes", needle));
+  ensure(query.has_value(), "the queries of a benchmark are sound");
+  // By the engine, before there is an index.
+  auto by_engine = [&](int threads) {
+    auto answer = search::search({&stage.whole.scannable, 1}, *query, counting(threads));
+    sum += answer ? answer->match_count + 1 : 0;
+  };
+  std::vector<Contender> all{
+      contender([&] { sum += search::sum_bytes(text); }),
+      contender([&] {
+        std::jthread other([&] { sum += search::sum_bytes(text.substr(half)); });
+        sum += search::sum_bytes(text.substr(0, half));
+      }),
+      contender([&] { sum += literal.find(text); }),
+      contender([&] { sum += any_case.find(text); }),
+      contender([&] { by_engine(1); }),
+      contender([&] { by_engine(2); })};
+  take_turns(all);
   auto name = "search." + stage.corpus.package;
-  print({.bench = name + ".probe_1", .value = gigabytes(bytes, one), .unit = "GB/s"});
-  print({.bench = name + ".probe_2", .value = gigabytes(bytes, two), .unit = "GB/s"});
-  auto row = [&](const std::string& what, double ms, double probe) {
+  auto rate = [&](std::size_t place) {
+    return gigabytes(static_cast<double>(text.size()), all[place].p50());
+  };
+  print({.bench = name + ".probe_1", .value = rate(0), .unit = "GB/s"});
+  print({.bench = name + ".probe_2", .value = rate(1), .unit = "GB/s"});
+  auto row = [&](const char* what, std::size_t place, std::size_t probe) {
     Row found{.bench = name + what,
-              .value = gigabytes(bytes, ms),
+              .value = rate(place),
               .unit = "GB/s",
               .peer = "read every byte",
-              .peer_value = gigabytes(bytes, probe)};
+              .peer_value = rate(probe)};
     if (stage.corpus.is_linux()) found.bar = 0.7;
     judge(found);
   };
-  for (bool ignores_case : {false, true}) {
-    search::Literal literal("hrtimer_start_range_nz", ignores_case);
-    row(ignores_case ? ".scan_any_case" : ".scan",
-        milliseconds([&] { sum += literal.find(text) != text.npos; }), one);
-  }
-  // The same by the engine, before there is an index.
-  auto query = search::parse_query("content:hrtimer_start_range_nz case:yes");
-  ensure(query.has_value(), "the queries of a benchmark are sound");
-  for (int threads : {1, 2}) {
-    double ms = milliseconds([&] {
-      auto answer = search::search({&stage.whole.scannable, 1}, *query, counting(threads));
-      sum += answer ? answer->match_count + 1 : 0;
-    });
-    row(fmt::format(".scan_by_engine_{}", threads), ms, threads == 1 ? one : two);
-  }
+  row(".scan", 2, 0);
+  row(".scan_any_case", 3, 0);
+  row(".scan_by_engine_1", 4, 0);
+  row(".scan_by_engine_2", 5, 1);
   if (sum == 0) fmt::print(stderr, "\n");
 }
 

@@ -14,13 +14,13 @@ namespace warren::bench {
 
 // Who takes turns with others; `once` does it and gives the milliseconds.
 struct Contender {
-  std::function<Result<double>()> once;
+  std::function<Result<double>()> once = {};
   std::vector<double> times = {};
   double p50() const { return median(times); }
   double p99() const { return percentile_99(times); }
 };
 // One run of each, again and again: 5 to warm up, then 30, or as many as fit into 4 s, but 7.
-// Whoever fails is out, with no times.
+// Whoever fails, or has nothing to do, is out with no times.
 void take_turns(std::vector<Contender>& contenders);
 
 // All matches are counted and none is shown; or 50 files with two lines around each match.

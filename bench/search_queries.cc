@@ -48,6 +48,12 @@ class Asker {
     argv.insert(argv.end(), larger_.begin(), larger_.end());
     return {.argv = std::move(argv)};
   }
+  // On the folder, so that files which have changed would be seen; its index beside the corpus.
+  Command ours(const std::string& query) const {
+    auto cache = corpus_.folder.substr(0, corpus_.folder.rfind('/')) + "/.search";
+    return {.argv = {"env", "XDG_CACHE_HOME=" + cache, WARREN_BINARY, "search", "-c",
+                     "--max-file-size", "2M", corpus_.folder, query}};
+  }
   void leave_out(const Words& paths) {
     for (const auto& path : paths) larger_.push_back(":(top,literal,exclude)" + path);
   }
@@ -215,8 +221,10 @@ std::vector<QueryClass> query_classes(const Corpus& corpus, const Words& larger)
     classes.push_back(plain_class(asker, plain, corpus.is_linux()));
   for (auto& more : joined_classes(asker, corpus.is_linux())) classes.push_back(std::move(more));
   for (auto& more : repo_classes(asker, corpus.is_linux())) classes.push_back(std::move(more));
-  if (!corpus.is_linux())
-    for (auto& one : classes) one.target_ms.reset();  // they are about a GB
+  for (auto& one : classes) {
+    if (!corpus.is_linux()) one.target_ms.reset();  // they are about a GB
+    if (one.over == Over::one && !one.is_refused) one.ours = asker.ours(one.query);
+  }
   return classes;
 }
 

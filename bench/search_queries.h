@@ -16,6 +16,7 @@ struct QueryClass {
   std::string name;                          // "03_rare_identifier"
   std::string query;                         // case:yes or case:no is always said
   std::optional<Command> rg = {}, git = {};  // none: it cannot be asked that
+  std::optional<Command> ours = {};          // `warren search`, whose index is there already
   std::optional<double> target_ms = {};      // on linux, in two threads
   Over over = Over::one;
   bool counts_matches = false;  // rg counts matches, not lines: the pattern spans lines

@@ -24,10 +24,22 @@ std::string short_number(double value) {
   return value >= 100 ? fmt::format("{:.0f}", value) : fmt::format("{:.3g}", value);
 }
 
+// The index that `warren search` keeps is made now; where there is no such command, nobody is
+// asked.
+void index_for_processes(Stage& stage) {
+  std::optional<bool> is_there;
+  for (auto& one : stage.classes) {
+    if (!one.ours) continue;
+    if (!is_there) is_there = run_command(*one.ours).has_value();
+    if (!*is_there) one.ours.reset();
+  }
+}
+
 }  // namespace
 
 void take_turns(std::vector<Contender>& contenders) {
   std::vector<bool> is_out(contenders.size());
+  for (std::size_t i = 0; i < contenders.size(); ++i) is_out[i] = !contenders[i].once;
   auto run = [&](std::size_t i) {
     auto time = contenders[i].once();
     if (time) return contenders[i].times.push_back(*time);
@@ -67,6 +79,7 @@ Result<Stage> set_up(const std::string& package, bool with_all) {
   for (const auto& skipped : stage.whole.indexed->skipped())
     if (skipped.reason.contains("more than")) larger.push_back(skipped.path);
   stage.classes = query_classes(stage.corpus, larger);
+  index_for_processes(stage);
   if (!with_all) return stage;
   auto repos = load_repos(*corpus);
   if (!repos) return std::unexpected(repos.error());
