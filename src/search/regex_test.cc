@@ -113,7 +113,7 @@ TEST_CASE("a pattern is multi-line only when it says so") {
 }
 
 TEST_CASE("what is not understood is left to RE2") {
-  for (std::string_view pattern : {"\\pL", "\\C", "a**", "[\\pN]", "\\x{100}", "\\07", "[é]"})
+  for (std::string_view pattern : {"\\C", "a**", "\\07"})
     CHECK_MESSAGE(!parse_regex(pattern, false), pattern);
 }
 
