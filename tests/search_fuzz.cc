@@ -119,7 +119,18 @@ class Round {
     return true;
   }
 
-  static std::string difference(const Answer& answer, const FuzzReference::Lines& expected) {
+  // A line, or its begin.
+  std::string shown(const std::string& path, std::uint32_t number) const {
+    for (const auto& document : documents_) {
+      if (document.path != path) continue;
+      std::string_view rest = document.text;
+      while (--number > 0) rest.remove_prefix(std::min(rest.find('\n'), rest.size() - 1) + 1);
+      return std::string(rest.substr(0, std::min<std::size_t>(rest.find('\n'), 500)));
+    }
+    return "";
+  }
+
+  std::string difference(const Answer& answer, const FuzzReference::Lines& expected) const {
     if (!answer.is_complete) return "not complete: " + answer.why_incomplete;
     FuzzReference::Lines lines;
     for (const auto& file : answer.files)
@@ -128,9 +139,11 @@ class Round {
     for (const auto& [path, mine] : expected) {
       if (!lines.contains(path)) return fmt::format("{} is not found", path);
       for (auto line : mine)
-        if (!lines[path].contains(line)) return fmt::format("{}:{} is not found", path, line);
+        if (!lines[path].contains(line))
+          return fmt::format("{}:{} is not found: {}", path, line, shown(path, line));
       for (auto line : lines[path])
-        if (!mine.contains(line)) return fmt::format("{}:{} does not match", path, line);
+        if (!mine.contains(line))
+          return fmt::format("{}:{} does not match: {}", path, line, shown(path, line));
     }
     for (const auto& [path, mine] : lines)
       if (!expected.contains(path)) return fmt::format("{} does not match", path);

@@ -73,7 +73,8 @@ class RandomTwin {
     std::string quoted = RE2::QuoteMeta(std::string(c));
     if (!folds_ || std::isalpha(static_cast<unsigned char>(c[0])) == 0) return {quoted, quoted};
     auto other = static_cast<char>(c[0] ^ 32);
-    return {quoted, std::string("[") + c[0] + other + "]"};
+    // Without {1} RE2 joins [kK] with other choices to what the Kelvin sign is as well.
+    return {quoted, std::string("[") + c[0] + other + "]{1}"};
   }
   Twin word(std::string_view text) const {
     Twin all;
@@ -134,15 +135,33 @@ class RandomTwin {
       std::string_view text, folded;
     };
     constexpr Class classes[] = {
-        {".", ""},           {R"(\w)", ""},          {R"(\d)", ""},
-        {R"(\s)", ""},       {R"(\S)", ""},          {R"(\W)", ""},
-        {R"(\D)", ""},       {R"(\b)", ""},          {R"(\B)", ""},
-        {"[ab]", "[abAB]"},  {"[^a]", "[^aA]"},      {"[a-d]", "[a-dA-D]"},
-        {"[0-9_]", ""},      {R"([^\s])", ""},       {R"([\w-])", ""},
-        {"[[:alpha:]]", ""}, {"[^[:space:]]", ""},   {"[A-Z]", "[A-Za-z]"},
-        {R"(\x61)", "[aA]"}, {R"(\x{6b})", "[kK]"},  {"[[:upper:]]", "[A-Za-z]"},
-        {"[^K]", "[^kK]"},   {"[]a]", "[]aA]"},      {R"([\]x])", R"([\]xX])"},
-        {R"(\t)", ""},       {"[^\\x00-\\x7f]", ""}, {"[[:^digit:]]", ""},
+        {".", ""},
+        {R"(\w)", ""},
+        {R"(\d)", ""},
+        {R"(\s)", ""},
+        {R"(\S)", ""},
+        {R"(\W)", ""},
+        {R"(\D)", ""},
+        {R"(\b)", ""},
+        {R"(\B)", ""},
+        {"[ab]", "[abAB]"},
+        {"[^a]", "[^aA]"},
+        {"[a-d]", "[a-dA-D]"},
+        {"[0-9_]", ""},
+        {R"([^\s])", ""},
+        {R"([\w-])", ""},
+        {"[[:alpha:]]", ""},
+        {"[^[:space:]]", ""},
+        {"[A-Z]", "[A-Za-z]"},
+        {R"(\x61)", "[aA]"},
+        {R"(\x{6b})", "(?:[kK]{1})"},
+        {"[[:upper:]]", "[A-Za-z]"},
+        {"[^K]", "[^kK]"},
+        {"[]a]", "[]aA]"},
+        {R"([\]x])", R"([\]xX])"},
+        {R"(\t)", ""},
+        {"[^\\x00-\\x7f]", ""},
+        {"[[:^digit:]]", ""},
         {"[!-~]", ""},
     };
     const auto& one = dice_.of(classes);

@@ -332,7 +332,7 @@ inline std::vector<Case> ripgrep_cases() {
     {"strbuf type:repo", any("(?i-u)strbuf"), Compare::one},
     {"strbuf type:content", any("(?i-u)strbuf")},
     {"strbuf count:all", any("(?i-u)strbuf")},
-    {"strbuf count:50", any("(?i-u)strbuf"), Compare::some},
+    {"return count:50", any("(?i-u)return"), Compare::some},
     {"hashmap_iter count:1000000", any("(?i-u)hashmap_iter")},
     {"^ file:^strbuf", (in("^") & path("(?i-u)^strbuf")) | path("(?i-u)^strbuf")},
     {"x* file:odd/crlf", in("^") & path("odd/crlf")},
