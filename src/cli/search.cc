@@ -11,6 +11,7 @@
 #include "base/utf8.h"
 #include "cli/progress.h"
 #include "cli/search_output.h"
+#include "search/process.h"
 
 namespace warren::cli {
 
@@ -85,6 +86,7 @@ void end_cleanly(int number) {
     auto wrote = ::write(STDERR_FILENO, clear.data(), clear.size());
     static_cast<void>(wrote);
   }
+  search::kill_children();
   signal(number, SIG_DFL);
   raise(number);
 }
