@@ -31,11 +31,12 @@ std::vector<Costed> cheapest_first(const Segment& segment, const Formula& formul
   return parts;
 }
 
-List blocks_of(const Segment& segment, const Formula& formula, std::uint64_t& keys);
+List blocks_of(const Segment& segment, const Formula& formula, std::uint64_t& keys, Watch& watch);
 
-List blocks_of_both(const Segment& segment, const Formula& formula, std::uint64_t& keys) {
+List blocks_of_both(const Segment& segment, const Formula& formula, std::uint64_t& keys,
+                    Watch& watch) {
   auto parts = cheapest_first(segment, formula);
-  List list = blocks_of(segment, *parts[0].part, keys);
+  List list = blocks_of(segment, *parts[0].part, keys, watch);
   int without_effect = 0;
   for (std::size_t i = 1; i < parts.size() && list.size() >= few_candidates; ++i) {
     if (is_dense(segment, parts[i].cost) || without_effect == 3) break;
@@ -44,18 +45,21 @@ List blocks_of_both(const Segment& segment, const Formula& formula, std::uint64_
       segment.intersect(parts[i].part->key, list);
       ++keys;
     } else {
-      list = intersected(list, blocks_of(segment, *parts[i].part, keys));
+      list = intersected(list, blocks_of(segment, *parts[i].part, keys, watch));
     }
     without_effect = list.size() * 50 > before * 49 ? without_effect + 1 : 0;
   }
   return list;
 }
 
-List blocks_of_either(const Segment& segment, const Formula& formula, std::uint64_t& keys) {
+List blocks_of_either(const Segment& segment, const Formula& formula, std::uint64_t& keys,
+                      Watch& watch) {
   std::vector<std::uint64_t> bits((segment.block_count() + 63) / 64);
-  for (const auto& part : formula.parts)
-    for (auto block : blocks_of(segment, part, keys))
+  for (const auto& part : formula.parts) {
+    if (watch.is_over()) return {};
+    for (auto block : blocks_of(segment, part, keys, watch))
       bits[block / 64] |= std::uint64_t{1} << (block % 64);
+  }
   List list;
   for (std::size_t i = 0; i < bits.size(); ++i)
     for (auto word = bits[i]; word != 0; word &= word - 1)
@@ -64,7 +68,7 @@ List blocks_of_either(const Segment& segment, const Formula& formula, std::uint6
 }
 
 // Of a formula that is not dense.
-List blocks_of(const Segment& segment, const Formula& formula, std::uint64_t& keys) {
+List blocks_of(const Segment& segment, const Formula& formula, std::uint64_t& keys, Watch& watch) {
   switch (formula.kind) {
     case Kind::key: {
       List list;
@@ -73,12 +77,12 @@ List blocks_of(const Segment& segment, const Formula& formula, std::uint64_t& ke
       return list;
     }
     case Kind::both:
-      return blocks_of_both(segment, formula, keys);
+      return blocks_of_both(segment, formula, keys, watch);
     case Kind::either:
       if (formula.parts.size() == 2)
-        return united(blocks_of(segment, formula.parts[0], keys),
-                      blocks_of(segment, formula.parts[1], keys));
-      return blocks_of_either(segment, formula, keys);
+        return united(blocks_of(segment, formula.parts[0], keys, watch),
+                      blocks_of(segment, formula.parts[1], keys, watch));
+      return blocks_of_either(segment, formula, keys, watch);
     case Kind::everything:
       break;
   }
@@ -132,29 +136,31 @@ std::uint64_t cost_of(const Segment& segment, const Formula& formula) {
   return cost;
 }
 
-Places candidate_blocks(const Segment& segment, const Formula& formula, std::uint64_t& keys) {
+Places candidate_blocks(const Segment& segment, const Formula& formula, std::uint64_t& keys,
+                        Watch& watch) {
   if (!segment.has_index() || formula.kind == Kind::everything ||
       is_dense(segment, cost_of(segment, formula)))
     return std::nullopt;
-  return blocks_of(segment, formula, keys);
+  return blocks_of(segment, formula, keys, watch);
 }
 
-Places candidate_files(const Segment& segment, const Formula& formula, std::uint64_t& keys) {
+Places candidate_files(const Segment& segment, const Formula& formula, std::uint64_t& keys,
+                       Watch& watch) {
   if (!segment.has_index() || is_dense(segment, cost_of(segment, formula))) return std::nullopt;
-  if (formula.kind == Kind::key) return files_of(segment, blocks_of(segment, formula, keys));
+  if (formula.kind == Kind::key) return files_of(segment, blocks_of(segment, formula, keys, watch));
   Places files;
   if (formula.kind == Kind::both) {
     for (const auto& [cost, part] : cheapest_first(segment, formula)) {
-      if (files && files->size() < few_candidates) break;
-      auto more = candidate_files(segment, *part, keys);
+      if ((files && files->size() < few_candidates) || watch.is_over()) break;
+      auto more = candidate_files(segment, *part, keys, watch);
       if (!more) break;
       files = files ? intersected(*files, *more) : std::move(*more);
     }
     return files;
   }
   for (const auto& part : formula.parts) {
-    auto more = candidate_files(segment, part, keys);
-    if (!more) return std::nullopt;
+    auto more = candidate_files(segment, part, keys, watch);
+    if (!more || watch.is_over()) return std::nullopt;
     files = files ? united(*files, *more) : std::move(*more);
   }
   return files;

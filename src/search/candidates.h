@@ -17,10 +17,12 @@ using Places = std::optional<std::vector<std::uint32_t>>;
 
 // How many blocks it will be at most.
 std::uint64_t cost_of(const Segment& segment, const Formula& formula);
-// `keys` grows by the lists that were read.
-Places candidate_blocks(const Segment& segment, const Formula& formula, std::uint64_t& keys);
+// `keys` grows by the lists that were read. When the watch ends it, the places mean nothing.
+Places candidate_blocks(const Segment& segment, const Formula& formula, std::uint64_t& keys,
+                        Watch& watch);
 // Files that have all keys, in whatever blocks: for patterns across lines.
-Places candidate_files(const Segment& segment, const Formula& formula, std::uint64_t& keys);
+Places candidate_files(const Segment& segment, const Formula& formula, std::uint64_t& keys,
+                       Watch& watch);
 std::vector<std::uint32_t> files_of(const Segment& segment,
                                     const std::vector<std::uint32_t>& blocks);
 

@@ -19,7 +19,7 @@ struct Hit {
 // One thread's look at one segment.
 class FileSearch {
  public:
-  // `counts_only`: nobody will ask for spans, which makes common literals twice as fast.
+  // `counts_only`: nobody will ask for spans, so that none are made of literals.
   FileSearch(const Plan& plan, const SegmentPlan& fit, Watch& watch, bool counts_only = false);
 
   // False: the query does not hold there, or the watch is over, which leaves it open.

@@ -170,10 +170,10 @@ class Fitting {
     if (within && within->size() * 256 < cost_of(segment_, atom.matcher->formula()))
       return std::nullopt;
     if (atom.matcher->is_multi_line()) {
-      auto files = candidate_files(segment_, atom.matcher->formula(), fit_.keys);
+      auto files = candidate_files(segment_, atom.matcher->formula(), fit_.keys, watch_);
       return files ? united(*files, fit.paths) : files;
     }
-    fit.blocks = candidate_blocks(segment_, atom.matcher->formula(), fit_.keys);
+    fit.blocks = candidate_blocks(segment_, atom.matcher->formula(), fit_.keys, watch_);
     if (!fit.blocks) return std::nullopt;
     return united(search::files_of(segment_, *fit.blocks), fit.paths);
   }
@@ -202,9 +202,10 @@ class Fitting {
   void find_definitions(const Atom& atom, AtomPlan& fit) const {
     if (!segment_.has_symbols()) fit_.lacks_symbols = true;
     Finder finder(atom.matcher);
+    std::uint32_t seen = 0;
     segment_.each_symbol([&](const Symbol& symbol) {
       if (finder.finds(symbol.name, false)) fit.definitions.push_back(definition_of(symbol));
-      return true;
+      return ++seen % 1024 != 0 || !watch_.is_over();
     });
     sort(fit.definitions);
   }

@@ -29,7 +29,7 @@ class Region {
   // nothing happens.
   void use_huge_pages();
 
-  // Asks for the pages of a part that is about to be written, all at once: half of what it takes
+  // Asks for the pages of a part that is about to be written, all at once, which takes less than
   // one by one.
   void touch(std::size_t begin, std::size_t bytes);
 
