@@ -76,6 +76,7 @@ void add_init(CLI::App& root, Action& chosen);
 void add_agent(CLI::App& root, Action& chosen);
 void add_export(CLI::App& root, Action& chosen);
 void add_import(CLI::App& root, Action& chosen);
+void add_search(CLI::App& root, Action& chosen);
 void add_redis_ping(CLI::App& redis, Action& chosen);
 void add_redis_info(CLI::App& redis, Action& chosen);
 void add_redis_private(CLI::App& redis, Action& chosen);  // status, start, stop

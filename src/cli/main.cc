@@ -123,6 +123,7 @@ void add_everything(CLI::App& root, const std::string& program, Action& chosen) 
   add_agent(root, chosen);
   add_export(root, chosen);
   add_import(root, chosen);
+  add_search(root, chosen);
   add_serve(root, chosen);
   add_foghorn_looks(root, chosen);
   auto* redis = root.add_subcommand("redis", "Look at Redis")->group("Look at Redis");

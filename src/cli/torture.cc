@@ -2,7 +2,6 @@
 #include "torture/torture.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <filesystem>
@@ -10,6 +9,7 @@
 #include <set>
 
 #include "cli/cli.h"
+#include "cli/progress.h"
 #include "testkit/failure.h"
 
 namespace warren::cli {
@@ -49,36 +49,6 @@ std::string listed(const std::map<std::string, std::size_t>& things) {
     if (count > 0) parts.push_back(fmt::format("{} {}", name, count));
   return parts.empty() ? "none" : fmt::format("{}", fmt::join(parts, ", "));
 }
-
-// A bar that moves on a terminal, and lines now and then elsewhere.
-class Progress {
- public:
-  explicit Progress(const Paint& paint) : paint_(paint), is_terminal_(isatty(STDERR_FILENO)) {}
-  ~Progress() { clear(); }
-
-  void show(double part, const std::string& text) {
-    auto now = Clock::now();
-    if (now < next_) return;
-    next_ = now + (is_terminal_ ? Clock::duration(100ms) : Clock::duration(10s));
-    auto percent = static_cast<int>(100 * std::clamp(part, 0.0, 1.0));
-    if (!is_terminal_) return fmt::print(stderr, "{:3} %  {}\n", percent, text);
-    constexpr int width = 30;
-    std::string bar(static_cast<std::size_t>(width * percent / 100), '#');
-    fmt::print(stderr, "\r\x1b[K[{:<{}}] {:3} %  {}", paint_.green(bar),
-               width + static_cast<int>(paint_.green("").size()), percent, text);
-    std::fflush(stderr);
-    is_shown_ = true;
-  }
-  void clear() {
-    if (std::exchange(is_shown_, false)) fmt::print(stderr, "\r\x1b[K");
-  }
-
- private:
-  const Paint& paint_;
-  bool is_terminal_;
-  bool is_shown_ = false;
-  Clock::time_point next_{};
-};
 
 std::string repeat_with(const TortureOptions& options, const std::string& what,
                         std::uint64_t seed) {

@@ -33,6 +33,7 @@ class Change {
  public:
   Change(const SegmentList& before, Listing listing)
       : before_(before), listing_(std::move(listing)) {
+    live_.reserve(listing_.entries.size());
     for (std::uint32_t i = 0; i < before.size(); ++i) {
       marks_.push_back(before[i]->parts().dead);
       marks_.back().resize((before[i]->file_count() + 63) / 64);
@@ -45,20 +46,23 @@ class Change {
   }
 
   bool wants_rebuild(std::size_t delta_from) const;
-  Result<SegmentListPtr> rebuild(const std::string& path, const UpdateTerms& terms);
-  Result<SegmentListPtr> extend(const std::string& path, const UpdateTerms& terms);
+  Result<SegmentListPtr> rebuild(const ReadEntries& read, const UpdateTerms& terms);
+  Result<SegmentListPtr> extend(const ReadEntries& read, const UpdateTerms& terms);
 
  private:
   void add_segment(std::uint32_t place);
   void compare();
-  // The documents of entries, from segments where they are there and from the repository otherwise.
-  Result<> collect(const std::string& path, const std::vector<const TreeEntry*>& entries,
+  void mark_dead(Place place);
+  // Where texts of entries are, by raw blob.
+  std::unordered_map<std::string, Place> texts_of(
+      const std::vector<const TreeEntry*>& entries) const;
+  // The documents of entries, from segments where they are there and from the source otherwise.
+  Result<> collect(const ReadEntries& read, const std::vector<const TreeEntry*>& entries,
                    SegmentBuilder& builder);
 
   const SegmentList& before_;
   Listing listing_;
-  std::unordered_map<std::string, Place> live_;        // path, NUL, raw blob
-  std::unordered_map<std::string_view, Place> texts_;  // by raw blob
+  std::unordered_map<std::string, Place> live_;  // path, NUL, raw blob
   std::unordered_map<std::string, const Skipped*> skipped_;
   std::vector<std::vector<std::uint64_t>> marks_;  // dead files of each segment
   std::vector<const TreeEntry*> present_, changed_;
@@ -69,18 +73,23 @@ void Change::add_segment(std::uint32_t place) {
   const auto& segment = *before_[place];
   for (std::uint32_t file = 0; file < segment.file_count(); ++file) {
     auto view = segment.file(file);
-    texts_.try_emplace(view.blob, Place{place, file});
-    if (segment.is_dead(file))
+    if (!segment.is_dead(file)) {
+      std::string key(view.path);
+      (key += '\0') += view.blob;
+      // There already: two processes kept what both had read. Once is enough.
+      if (!live_.try_emplace(std::move(key), Place{place, file}).second) mark_dead({place, file});
+    } else {
       dead_bytes_ += size_of(segment, file);
-    else
-      live_.emplace(std::string(view.path) + '\0' + std::string(view.blob), Place{place, file});
+    }
     if (place > 0) delta_bytes_ += size_of(segment, file);
   }
 }
 
 void Change::compare() {
   for (const auto& entry : listing_.entries) {
-    if (auto skipped = skipped_.find(entry.path + '\0' + entry.blob); skipped != skipped_.end()) {
+    auto skipped =
+        skipped_.empty() ? skipped_.end() : skipped_.find(entry.path + '\0' + entry.blob);
+    if (skipped != skipped_.end()) {
       listing_.source.skipped.push_back(*skipped->second);
       continue;
     }
@@ -96,10 +105,30 @@ void Change::compare() {
       changed_bytes_ += entry.size;
     }
   }
-  for (const auto& [key, place] : live_) {  // what is left is on no branch as it was
-    marks_[place.segment][place.file / 64] |= std::uint64_t{1} << (place.file % 64);
-    dead_bytes_ += size_of(*before_[place.segment], place.file);
-  }
+  for (const auto& [key, place] : live_) mark_dead(place);  // what is left is nowhere as it was
+}
+
+void Change::mark_dead(Place place) {
+  marks_[place.segment][place.file / 64] |= std::uint64_t{1} << (place.file % 64);
+  dead_bytes_ += size_of(*before_[place.segment], place.file);
+}
+
+std::unordered_map<std::string, Place> Change::texts_of(
+    const std::vector<const TreeEntry*>& entries) const {
+  std::unordered_map<std::string, Place> texts;
+  if (before_.empty()) return texts;
+  constexpr Place nowhere{UINT32_MAX, 0};
+  texts.reserve(entries.size());
+  for (const auto* entry : entries) texts.emplace(raw_id(entry->blob), nowhere);
+  std::string blob;
+  for (std::uint32_t place = 0; place < before_.size(); ++place)
+    for (std::uint32_t file = 0; file < before_[place]->file_count(); ++file) {
+      blob = before_[place]->file(file).blob;
+      auto found = texts.find(blob);
+      if (found != texts.end()) found->second = {place, file};
+    }
+  std::erase_if(texts, [](const auto& text) { return text.second.segment == UINT32_MAX; });
+  return texts;
 }
 
 bool Change::wants_rebuild(std::size_t delta_from) const {
@@ -109,13 +138,13 @@ bool Change::wants_rebuild(std::size_t delta_from) const {
          dead_bytes_ * 5 > bytes_;
 }
 
-Result<> Change::collect(const std::string& path, const std::vector<const TreeEntry*>& entries,
+Result<> Change::collect(const ReadEntries& read, const std::vector<const TreeEntry*>& entries,
                          SegmentBuilder& builder) {
   std::vector<TreeEntry> unknown;
+  auto texts = texts_of(entries);
   for (const auto* entry : entries) {
-    auto raw = raw_id(entry->blob);
-    auto found = texts_.find(raw);
-    if (found == texts_.end()) {
+    auto found = texts.find(raw_id(entry->blob));
+    if (found == texts.end()) {
       unknown.push_back(*entry);
       continue;
     }
@@ -124,22 +153,22 @@ Result<> Change::collect(const std::string& path, const std::vector<const TreeEn
         {entry->path, std::string(before_[segment]->text(file)), entry->blob, entry->branches});
     if (!added) return added;
   }
-  return read_entries(path, unknown, listing_.source.skipped,
-                      [&](Document&& document) { return builder.add(std::move(document)); });
+  return read(unknown, listing_.source.skipped,
+              [&](Document&& document) { return builder.add(std::move(document)); });
 }
 
-Result<SegmentListPtr> Change::rebuild(const std::string& path, const UpdateTerms& terms) {
+Result<SegmentListPtr> Change::rebuild(const ReadEntries& read, const UpdateTerms& terms) {
   SegmentBuilder builder(terms.build);
-  auto collected = collect(path, present_, builder);
+  auto collected = collect(read, present_, builder);
   if (!collected) return std::unexpected(collected.error());
   auto built = builder.build(std::move(listing_.source));
   if (!built) return std::unexpected(built.error());
   return std::make_shared<const SegmentList>(SegmentList{std::move(*built)});
 }
 
-Result<SegmentListPtr> Change::extend(const std::string& path, const UpdateTerms& terms) {
+Result<SegmentListPtr> Change::extend(const ReadEntries& read, const UpdateTerms& terms) {
   SegmentBuilder builder(terms.build);
-  auto collected = collect(path, changed_, builder);
+  auto collected = collect(read, changed_, builder);
   if (!collected) return std::unexpected(collected.error());
   auto& source = listing_.source;
   SegmentList after;
@@ -163,18 +192,24 @@ Result<SegmentListPtr> Change::extend(const std::string& path, const UpdateTerms
 Result<SegmentListPtr> update_repository(const std::string& path, std::vector<std::string> refs,
                                          const SegmentListPtr& current, const UpdateTerms& terms) {
   if (refs.empty()) refs.emplace_back("HEAD");
-  static const SegmentList nothing;
-  const auto& before = current ? *current : nothing;
-  if (!before.empty() && before[0]->branches() == refs) {
+  if (current && !current->empty() && current->front()->branches() == refs) {
     auto version = repository_version(path, refs);
     if (!version) return std::unexpected(version.error());
-    if (*version == before[0]->version()) return current;
+    if (*version == current->front()->version()) return current;
   }
   auto listing = list_repository(path, std::move(refs), terms.limits);
   if (!listing) return std::unexpected(listing.error());
-  Change change(before, std::move(*listing));
-  return change.wants_rebuild(terms.delta_from) ? change.rebuild(path, terms)
-                                                : change.extend(path, terms);
+  auto read = [&](std::span<const TreeEntry> entries, std::vector<Skipped>& skipped,
+                  const Take& take) { return read_entries(path, entries, skipped, take); };
+  return update_listing(std::move(*listing), read, current, terms);
+}
+
+Result<SegmentListPtr> update_listing(Listing listing, const ReadEntries& read,
+                                      const SegmentListPtr& current, const UpdateTerms& terms) {
+  static const SegmentList nothing;
+  Change change(current ? *current : nothing, std::move(listing));
+  return change.wants_rebuild(terms.delta_from) ? change.rebuild(read, terms)
+                                                : change.extend(read, terms);
 }
 
 }  // namespace warren::search

@@ -9,10 +9,13 @@
 // to notice; large ones get a delta: a segment of the changed files, and marks on the replaced
 // ones. Readers that still hold the list before keep it until they let go of it. Texts that did not
 // change are never read again: a rebuild takes them from the segments.
+#include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "search/repository.h"
 #include "search/segment.h"
 
 namespace warren::search {
@@ -32,5 +35,12 @@ struct UpdateTerms {
 Result<SegmentListPtr> update_repository(const std::string& path, std::vector<std::string> refs,
                                          const SegmentListPtr& current,
                                          const UpdateTerms& terms = {});
+
+// The same for any listing whose entries have ids that change with their texts. `read` takes texts
+// of entries as read_entries() does.
+using ReadEntries = std::function<Result<>(std::span<const TreeEntry> entries,
+                                           std::vector<Skipped>& skipped, const Take& take)>;
+Result<SegmentListPtr> update_listing(Listing listing, const ReadEntries& read,
+                                      const SegmentListPtr& current, const UpdateTerms& terms = {});
 
 }  // namespace warren::search

@@ -154,16 +154,26 @@ bool is_sound(const Segment::Parts& parts) {
          (!parts.is_warm || has_sound_frames(parts));
 }
 
+// Writes a file that has no name until it is whole, so that a process that ends in between leaves
+// nothing. Where the file system cannot do that, it has another name meanwhile.
 class Writer {
  public:
   explicit Writer(const std::string& path) : path_(path), temporary_(path + ".XXXXXX") {
-    file_ = mkostemp(temporary_.data(), O_CLOEXEC);  // for its owner alone, as the texts may be
+    auto slash = path.rfind('/');
+    auto folder = slash == std::string::npos ? "." : path.substr(0, slash + 1);
+    // For its owner alone, as the texts may be.
+    file_ = open(folder.c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, S_IRUSR | S_IWUSR);
+    if (file_ >= 0) return;
+    file_ = mkostemp(temporary_.data(), O_CLOEXEC);
+    has_name_ = file_ >= 0;
   }
   ~Writer() {
-    if (file_ < 0) return;
-    close(file_);
-    unlink(temporary_.c_str());
+    if (file_ >= 0) close(file_);
+    if (has_name_) unlink(temporary_.c_str());
   }
+  Writer(const Writer&) = delete;
+  Writer& operator=(const Writer&) = delete;
+
   bool write(const void* data, std::size_t size) {
     const auto* at = static_cast<const char*>(data);
     while (size > 0) {
@@ -175,9 +185,11 @@ class Writer {
     }
     return true;
   }
-  Result<> finish() {
-    if (fsync(file_) != 0 || rename(temporary_.c_str(), path_.c_str()) != 0) return failure();
-    close(std::exchange(file_, -1));
+  Result<> finish(Segment::Saving saving) {
+    if (saving == Segment::Saving::safe && fsync(file_) != 0) return failure();
+    if (!has_name_ && !give_name()) return failure();
+    if (rename(temporary_.c_str(), path_.c_str()) != 0) return failure();
+    has_name_ = false;
     return ok;
   }
   bool is_open() const { return file_ >= 0; }
@@ -186,13 +198,26 @@ class Writer {
   }
 
  private:
+  // A link replaces nothing, so that it takes a name of its own on the way to a rename.
+  bool give_name() {
+    auto open_file = fmt::format("/proc/self/fd/{}", file_);
+    for (int attempt = 0; attempt < 100; ++attempt) {
+      temporary_ = fmt::format("{}.{:x}.{}", path_, getpid(), attempt);
+      if (linkat(AT_FDCWD, open_file.c_str(), AT_FDCWD, temporary_.c_str(), AT_SYMLINK_FOLLOW) == 0)
+        return has_name_ = true;
+      if (errno != EEXIST) return false;
+    }
+    return false;
+  }
+
   std::string path_, temporary_;
   int file_ = -1;
+  bool has_name_ = false;
 };
 
 }  // namespace
 
-Result<> Segment::save(const std::string& path) const {
+Result<> Segment::save(const std::string& path, Saving saving) const {
   Head head;
   head.magic = magic;
   auto source = pack(*parts_);
@@ -217,10 +242,34 @@ Result<> Segment::save(const std::string& path) const {
   bool is_written = writer.is_open() && writer.write(front.data(), front.size());
   for (const auto& section : parts_->sections)
     is_written = is_written && writer.write(section.data, section.memory());
-  return is_written ? writer.finish() : writer.failure();
+  return is_written ? writer.finish(saving) : writer.failure();
 }
 
-Result<std::shared_ptr<const Segment>> Segment::load(const std::string& path) {
+namespace {
+
+bool has_right_checksum(const Head& head, const std::byte* data, std::size_t size) {
+  std::array<std::byte, page_bytes> first;
+  std::memcpy(first.data(), data, page_bytes);
+  std::memset(first.data() + offsetof(Head, checksum), 0, sizeof head.checksum);
+  Checksum sum;
+  sum.add(first.data(), page_bytes);
+  sum.add(data + page_bytes, size - page_bytes);
+  return sum.value() == head.checksum;
+}
+
+bool has_right_sizes(const Head& head, std::size_t size) {
+  if (head.file_bytes != size || head.source_bytes > size) return false;
+  auto expected = page_bytes + in_pages(head.source_bytes);
+  for (auto bytes : head.sizes) {
+    if (bytes > size || expected > size) return false;
+    expected += in_pages(bytes);
+  }
+  return expected == size;
+}
+
+}  // namespace
+
+Result<std::shared_ptr<const Segment>> Segment::load(const std::string& path, Loading loading) {
   auto region = Region::map(path);
   if (!region) return std::unexpected(region.error());
   auto bad = [&](std::string_view what) { return fail(Errc::invalid, "{} {}", path, what); };
@@ -230,21 +279,10 @@ Result<std::shared_ptr<const Segment>> Segment::load(const std::string& path) {
   if (size < page_bytes || size % page_bytes != 0) return bad("is not a segment");
   std::memcpy(&head, data, sizeof head);
   if (head.magic != magic) return bad("is not a segment of this version");
-  auto expected = page_bytes + in_pages(head.source_bytes);
-  for (auto bytes : head.sizes) {
-    if (bytes > size || expected > size) return bad("is damaged");
-    expected += in_pages(bytes);
-  }
-  if (head.file_bytes != size || expected != size || head.source_bytes > size)
-    return bad("is truncated or damaged");
-  madvise(data, size, MADV_WILLNEED);
-  std::array<std::byte, page_bytes> first;
-  std::memcpy(first.data(), data, page_bytes);
-  std::memset(first.data() + offsetof(Head, checksum), 0, sizeof head.checksum);
-  Checksum sum;
-  sum.add(first.data(), page_bytes);
-  sum.add(data + page_bytes, size - page_bytes);
-  if (sum.value() != head.checksum) return bad("is damaged");
+  if (!has_right_sizes(head, size)) return bad("is truncated or damaged");
+  bool is_checked = loading == Loading::checked;
+  if (is_checked) madvise(data, size, MADV_WILLNEED);
+  if (is_checked && !has_right_checksum(head, data, size)) return bad("is damaged");
   auto parts = std::make_unique<Parts>();
   auto offset = page_bytes + in_pages(head.source_bytes);
   for (std::size_t i = 0; i < section_count; ++i) {
@@ -254,7 +292,7 @@ Result<std::shared_ptr<const Segment>> Segment::load(const std::string& path) {
   parts->blob_bytes = head.blob_bytes;
   parts->is_warm = head.is_warm != 0;
   std::string_view source(reinterpret_cast<const char*>(data) + page_bytes, head.source_bytes);
-  if (!unpack(source, *parts) || !is_sound(*parts)) return bad("is damaged");
+  if (!unpack(source, *parts) || (is_checked && !is_sound(*parts))) return bad("is damaged");
   return std::make_shared<const Segment>(std::move(parts));
 }
 

@@ -126,9 +126,16 @@ class Segment {
 
   SegmentMemory memory() const;
 
-  // To a file and back; a file of another version, truncated or damaged is Errc::invalid.
-  Result<> save(const std::string& path) const;
-  static Result<std::shared_ptr<const Segment>> load(const std::string& path);
+  // To a file and back; a file of another version, truncated or damaged is Errc::invalid. At no
+  // time is there half a file, or another one than that. `safe` has it on the disk before it
+  // returns.
+  enum class Saving : std::uint8_t { safe, quick };
+  Result<> save(const std::string& path, Saving saving = Saving::safe) const;
+  // `known`: whoever calls knows that the file is as it was saved. Only its sizes are looked at,
+  // and its pages come as they are needed.
+  enum class Loading : std::uint8_t { checked, known };
+  static Result<std::shared_ptr<const Segment>> load(const std::string& path,
+                                                     Loading loading = Loading::checked);
 
   struct Parts;
   explicit Segment(std::unique_ptr<Parts> parts);

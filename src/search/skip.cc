@@ -1,6 +1,8 @@
 #include "search/skip.h"
 
+#include <algorithm>
 #include <bit>
+#include <cstring>
 
 namespace warren::search {
 
@@ -21,7 +23,11 @@ void Fingerprint::mix(std::uint64_t value) {
 
 void Fingerprint::add(std::string_view text) {
   mix(text.size());
-  for (unsigned char c : text) mix(c);
+  for (; !text.empty(); text.remove_prefix(std::min<std::size_t>(text.size(), 8))) {
+    std::uint64_t word = 0;
+    std::memcpy(&word, text.data(), std::min<std::size_t>(text.size(), 8));
+    mix(word);
+  }
 }
 
 void Fingerprint::add(std::initializer_list<std::uint64_t> numbers) {

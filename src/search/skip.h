@@ -1,5 +1,6 @@
 #pragma once
 // Why files are left out, and when they are no longer the same.
+#include <array>
 #include <cstdint>
 #include <initializer_list>
 #include <string>
@@ -24,6 +25,7 @@ class Fingerprint {
   void add(std::string_view text);
   void add(std::initializer_list<std::uint64_t> numbers);
   std::string text() const { return fmt::format("{:016x}{:016x}", a_, b_); }
+  std::array<std::uint64_t, 2> value() const { return {a_, b_}; }
 
  private:
   void mix(std::uint64_t value);

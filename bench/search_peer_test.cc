@@ -1,0 +1,157 @@
+#include "search_peer.h"
+
+#include <doctest/doctest.h>
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/read_until.hpp>
+#include <boost/asio/write.hpp>
+#include <thread>
+
+#include "base/task.h"
+
+namespace warren::bench {
+namespace {
+
+using asio::ip::tcp;
+
+// In the form that zoekt's types give it; what is measured stands beside much else.
+constexpr std::string_view answer_of_one = R"({"Result":{"ContentBytesLoaded":5126,
+"IndexBytesLoaded":262,"Crashes":0,"Duration":412708,"FileCount":2,"ShardFilesConsidered":9,
+"FilesConsidered":3,"FilesLoaded":2,"FilesSkipped":0,"ShardsScanned":1,"ShardsSkipped":0,
+"ShardsSkippedFilter":0,"MatchCount":7,"NgramMatches":8,"NgramLookups":11,"Wait":5209,
+"MatchTreeConstruction":30100,"MatchTreeSearch":301000,"RegexpsConsidered":0,"FlushReason":0,
+"Priority":0,"MaxPendingPriority":0,"Files":[{"FileName":"kernel/a.c","Repository":"linux",
+"Language":"C","Branches":["HEAD"],"Score":10.5,"ChunkMatches":[{"Content":"aW50IG1haW47Cg==",
+"ContentStart":{"ByteOffset":0,"LineNumber":1,"Column":1},"FileName":false,"Ranges":[{"Start":
+{"ByteOffset":4,"LineNumber":1,"Column":5},"End":{"ByteOffset":8,"LineNumber":1,"Column":9}}],
+"SymbolInfo":null,"Score":501}],"Checksum":"AQIDBAUGBwg="}],"RepoURLs":{"linux":""},
+"LineFragments":{"linux":""}}}
+)";
+
+// Listens, and gives each connection the same bytes for each question, whatever it is.
+class Listener {
+ public:
+  explicit Listener(std::string bytes, int questions = 1)
+      : bytes_(std::move(bytes)), thread_([this, questions] { serve(questions); }) {}
+  std::string url() const {
+    return fmt::format("http://127.0.0.1:{}", acceptor_.local_endpoint().port());
+  }
+
+ private:
+  void serve(int questions) {
+    boost::system::error_code error;
+    tcp::socket socket(io_);
+    acceptor_.accept(socket, error);
+    std::string in;
+    for (int i = 0; i < questions && !error; ++i) {
+      auto head = asio::read_until(socket, asio::dynamic_buffer(in), "}}", error);
+      in.erase(0, head);
+      if (!error) asio::write(socket, asio::buffer(bytes_), error);
+    }
+    // Until the other side leaves.
+    char byte = 0;
+    while (!error) socket.read_some(asio::buffer(&byte, 1), error);
+  }
+
+  std::string bytes_;
+  asio::io_context io_;
+  tcp::acceptor acceptor_{io_, {asio::ip::address_v4::loopback(), 0}};
+  std::jthread thread_;
+};
+
+std::string sized(std::string_view body) {
+  return fmt::format("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{}", body.size(), body);
+}
+std::string in_chunks(std::string_view body) {
+  auto half = body.size() / 2;
+  return fmt::format(
+      "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n{:x}\r\n{}\r\n{:x}\r\n{}\r\n0\r\n\r\n",
+      half, body.substr(0, half), body.size() - half, body.substr(half));
+}
+
+Result<PeerAnswer> ask(const Listener& listener, std::chrono::milliseconds longest = 10s) {
+  auto client = PeerClient::make(listener.url(), longest, 1u << 16);
+  REQUIRE(client);
+  return client->ask("foo case:yes", PeerTerms::bounded);
+}
+
+TEST_CASE("what zoekt answers is read: files, matches, its own time") {
+  auto answer = parse_peer_answer(answer_of_one);
+  REQUIRE(answer);
+  CHECK(answer->file_count == 2);
+  CHECK(answer->match_count == 7);
+  CHECK(answer->files_shown == 1);
+  CHECK(answer->duration == std::chrono::nanoseconds(412708));
+  auto none = parse_peer_answer(R"({"Result":{"Duration":9,"Files":null}})");
+  REQUIRE(none);
+  CHECK(none->file_count == 0);
+  CHECK(none->files_shown == 0);
+}
+
+TEST_CASE("what is not zoekt's answer is refused") {
+  for (std::string_view body :
+       {"", "<html>", "[]", "{}", R"({"Result":null})", R"({"Result":{"FileCount":"2"}})",
+        R"({"Result":{"MatchCount":-1}})", R"({"Result":{"Files":{}}})", R"({"Result":{}} more)"}) {
+    CAPTURE(body);
+    auto answer = parse_peer_answer(body);
+    REQUIRE(!answer);
+    CHECK(answer.error().code == Errc::protocol);
+  }
+  auto told = parse_peer_answer(R"({"Error":"missing query"})");
+  REQUIRE(!told);
+  CHECK(told.error().code == Errc::refused);
+  CHECK(told.error().what == "missing query");
+}
+
+TEST_CASE("a question is what zoekt's server reads") {
+  CHECK(peer_question(R"("a\b" case:yes)", PeerTerms::bounded) ==
+        R"({"Q":"\"a\\b\" case:yes","Opts":{"MaxDocDisplayCount":50,"NumContextLines":2,)"
+        R"("ChunkMatches":true}})");
+  CHECK(peer_question("a", PeerTerms::all).contains(R"("ShardMaxMatchCount":1073741824)"));
+}
+
+TEST_CASE("an answer comes with its length or in chunks, on one connection") {
+  for (const auto& bytes : {sized(answer_of_one), in_chunks(answer_of_one)}) {
+    Listener listener(bytes, 3);
+    auto client = PeerClient::make(listener.url());
+    REQUIRE(client);
+    for (int i = 0; i < 3; ++i) {
+      auto answer = client->ask("foo case:yes", PeerTerms::bounded);
+      REQUIRE(answer);
+      CHECK(answer->match_count == 7);
+    }
+  }
+}
+
+TEST_CASE("a server that is silent, talks nonsense or too much ends with an error") {
+  auto silent = ask(Listener(""), 50ms);
+  REQUIRE(!silent);
+  CHECK(silent.error().code == Errc::timeout);
+  auto unfinished = ask(Listener("HTTP/1.1 200 OK\r\nContent-Length: 90\r\n\r\n{\"Res"), 50ms);
+  REQUIRE(!unfinished);
+  CHECK(unfinished.error().code == Errc::timeout);
+  for (const auto& bytes :
+       {sized("<html>"), std::string("+PONG\r\n\r\n"), sized(std::string(1u << 17, ' ')),
+        in_chunks(std::string(1u << 17, ' '))}) {
+    auto answer = ask(Listener(bytes));
+    REQUIRE(!answer);
+    CHECK(answer.error().code == Errc::protocol);
+  }
+}
+
+TEST_CASE("a server that is not there is unavailable, and a wrong address is invalid") {
+  asio::io_context io;
+  tcp::acceptor closed(io, {asio::ip::address_v4::loopback(), 0});
+  auto url = fmt::format("http://127.0.0.1:{}", closed.local_endpoint().port());
+  closed.close();
+  auto client = PeerClient::make(url);
+  REQUIRE(client);
+  auto answer = client->ask("foo", PeerTerms::bounded);
+  REQUIRE(!answer);
+  CHECK(answer.error().code == Errc::unavailable);
+  CHECK(PeerClient::make("ftp://x").error().code == Errc::invalid);
+}
+
+}  // namespace
+}  // namespace warren::bench

@@ -1,0 +1,45 @@
+#pragma once
+// How far a long piece of work is: a bar that moves on a terminal, and lines now and then
+// elsewhere.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "base/clock.h"
+#include "cli/cli.h"
+
+namespace warren::cli {
+
+class Progress {
+ public:
+  explicit Progress(const Paint& paint) : paint_(paint), is_terminal_(isatty(STDERR_FILENO)) {}
+  ~Progress() { clear(); }
+
+  void show(double part, const std::string& text) {
+    auto now = Clock::now();
+    if (now < next_) return;
+    next_ = now + (is_terminal_ ? Clock::duration(100ms) : Clock::duration(10s));
+    auto percent = static_cast<int>(100 * std::clamp(part, 0.0, 1.0));
+    if (!is_terminal_) return fmt::print(stderr, "{:3} %  {}\n", percent, text);
+    constexpr int width = 30;
+    std::string bar(static_cast<std::size_t>(width * percent / 100), '#');
+    fmt::print(stderr, "\r\x1b[K[{:<{}}] {:3} %  {}", paint_.green(bar),
+               width + static_cast<int>(paint_.green("").size()), percent, text);
+    std::fflush(stderr);
+    is_shown_ = true;
+  }
+  void clear() {
+    if (std::exchange(is_shown_, false)) fmt::print(stderr, "\r\x1b[K");
+  }
+
+ private:
+  const Paint& paint_;
+  bool is_terminal_;
+  bool is_shown_ = false;
+  Clock::time_point next_{};
+};
+
+}  // namespace warren::cli

@@ -1,0 +1,73 @@
+#pragma once
+// How `warren search` shows what it found.
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "cli/cli.h"
+#include "cli/search_index.h"
+#include "search/search.h"
+
+namespace warren::cli {
+
+// Standard output. Whoever reads it may have enough before the end: then the rest is not written.
+class SearchOutput {
+ public:
+  void write(std::string_view text) {
+    waiting_ += text;
+    if (waiting_.size() > 64u << 10) flush();
+  }
+  void flush();
+  bool is_closed() const { return is_closed_; }
+  // Lets the reader see the end now, though this process has more to do. What was not written is an
+  // error, unless nobody wanted it.
+  Result<> finish();
+
+ private:
+  std::string waiting_;
+  bool is_closed_ = false;
+  int error_ = 0;
+};
+
+struct SearchShow {
+  enum class Form { lines, files, counts, json };
+  Form form = Form::lines;
+  bool has_headings = false;  // a file's name above its lines, and not in front of each
+  bool is_terminal = false;
+  bool explains = false;
+  bool has_context = false;
+};
+
+// A text of strangers that can neither move the cursor nor turn the direction of reading.
+std::string safe_text(std::string_view text);
+// The same for a path. Control characters, quotes and backslashes are written as git writes them.
+std::string safe_path(std::string_view path);
+
+// Writes files of one answer after the other.
+class SearchPrinter {
+ public:
+  SearchPrinter(SearchOutput& output, const SearchPlace& place, const SearchShow& show, Paint paint)
+      : output_(output), place_(place), show_(show), paint_(paint) {}
+  void print(const search::FileMatch& file);
+
+ private:
+  std::string name_of(const search::FileMatch& file) const;
+  void print_lines(const search::FileMatch& file, const std::string& name);
+  void print_line(const std::string& name, std::uint32_t number, bool is_match,
+                  std::string_view text, std::span<const search::Range> ranges);
+
+  SearchOutput& output_;
+  const SearchPlace& place_;
+  SearchShow show_;
+  Paint paint_;
+  bool is_first_ = true;
+};
+
+std::string json_of(const search::FileMatch& file, const std::string& shown);
+std::string json_of(const search::Skipped& skipped);
+// Of all pages that were shown: the last one, with the sums over all.
+std::string json_summary(const search::Answer& answer, const SearchIndex& index);
+// For people, on standard error.
+std::string stats_text(const search::Answer& answer, const SearchIndex& index);
+
+}  // namespace warren::cli
