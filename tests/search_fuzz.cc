@@ -26,7 +26,7 @@ struct Options {
 };
 
 struct Tally {
-  std::uint64_t rounds = 0, queries = 0, answers = 0, found = 0, refused = 0, hyperscan_sized = 0;
+  std::uint64_t rounds = 0, queries = 0, answers = 0, found = 0, refused = 0;
 };
 
 class Round {
@@ -237,7 +237,7 @@ int run(const Options& options) {
       tally.rounds, tally.queries, tally.refused, tally.found, tally.answers,
       is_right ? "all right" : "one is wrong");
   // A fuzzer that finds nothing to compare would be content with anything.
-  if (is_right && tally.found * 5 < tally.queries) {
+  if (is_right && tally.queries > 200 && tally.found * 5 < tally.queries) {
     fmt::print(stderr, "too few queries have matches\n");
     return 1;
   }

@@ -58,8 +58,10 @@ TEST_CASE("a pack that is damaged anywhere is an error or read as it was, and ne
       if (i % 3 == 0)
         bad.resize(random() % bad.size());
       else
-        for (int times = i % 3; times > 0; --times)
-          bad[random() % bad.size()] ^= static_cast<char>(1 + random() % 255);
+        for (int times = i % 3; times > 0; --times) {
+          auto& byte = bad[random() % bad.size()];
+          byte = static_cast<char>(byte ^ static_cast<char>(1 + random() % 255));
+        }
       std::ofstream(file, std::ios::binary) << bad;
       look();
     }

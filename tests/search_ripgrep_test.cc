@@ -3,7 +3,6 @@
 #include <doctest/doctest.h>
 
 #include <atomic>
-#include <cstdio>
 #include <cstdlib>
 #include <map>
 #include <optional>
@@ -16,6 +15,7 @@
 #include "search_kinds.h"
 #include "search_odd_files.h"
 #include "search_ripgrep_queries.h"
+#include "testkit/process.h"
 #include "testkit/temp_folder.h"
 
 namespace warren::search {
@@ -55,15 +55,15 @@ struct Corpus {
     }
   }
 
-  static fs::path fetched(const std::string& package) {
-    auto command = WARREN_SOURCE "/scripts/corpus " + package;
-    FILE* output = popen(command.c_str(), "r");
-    REQUIRE(output != nullptr);
-    std::string folder(4096, '\0');
-    bool is_there = std::fgets(folder.data(), static_cast<int>(folder.size()), output) != nullptr;
-    REQUIRE_MESSAGE((pclose(output) == 0 && is_there), command,
-                    " could not fetch this test's texts from Debian's archive (see above)");
-    return folder.substr(0, folder.find('\n'));
+  fs::path fetched(const std::string& package) const {
+    auto log = folder.path() / "log";
+    Process fetch({.argv = {WARREN_SOURCE "/scripts/corpus", package}, .log = log});
+    int code = fetch.wait(10min);
+    std::string said = fetch.log_text();
+    REQUIRE_MESSAGE(code == 0, "scripts/corpus ", package,
+                    " fetches this test's texts from Debian's archive and could not: ", said);
+    if (said.ends_with('\n')) said.pop_back();
+    return said.substr(said.rfind('\n') + 1);  // the last line is the folder
   }
 
   void copy_from(const fs::path& from) const {

@@ -8,12 +8,18 @@
 #include <thread>
 
 #include "search/symbols.h"
+#include "testkit/process.h"
 
 namespace warren::search {
 namespace {
 
 // Children of the engine may not write files, and these have to.
-void shell(const std::string& command) { REQUIRE(std::system(command.c_str()) == 0); }
+void shell(const Repository& repository, const std::string& command) {
+  Process process({.argv = {"/bin/sh", "-c", "cd \"$0\" && " + command, repository.path.string()},
+                   .log = repository.folder.path() / "log"});
+  int code = process.wait(5min);
+  REQUIRE_MESSAGE(code == 0, process.log_text());
+}
 
 TEST_CASE("a line of 50 MB is listed as left out, or searched within bounds when it may be") {
   Repository repository;
@@ -23,8 +29,7 @@ TEST_CASE("a line of 50 MB is listed as left out, or searched within bounds when
     line[i] = static_cast<char>(random() % 6 == 0 ? ' ' : 'a' + random() % 26);
   repository.write("line.json", line);
   repository.write("a.c", "int first_word;\n");
-  shell("cd " + repository.path.string() +
-        " && git add -A && git -c user.name=a -c user.email=a@b commit -q -m x");
+  shell(repository, "git add -A && git -c user.name=a -c user.email=a@b commit -q -m x");
   auto usual = read_all(repository.path);
   REQUIRE(usual);
   CHECK(usual->documents.size() == 1);
@@ -53,17 +58,16 @@ TEST_CASE("a line of 50 MB is listed as left out, or searched within bounds when
 
 TEST_CASE("a repository of very many files is read, counted and searched") {
   const char* wanted = std::getenv("WARREN_FILES");
-  int count = wanted == nullptr ? 20'000 : std::atoi(wanted);
+  auto count = wanted == nullptr ? 20'000 : std::strtol(wanted, nullptr, 10);
   Repository repository;
   std::string stream = "commit refs/heads/main\ncommitter a <a@b> 0 +0000\ndata 1\nx\n";
-  for (int i = 0; i < count; ++i) {
+  for (long i = 0; i < count; ++i) {
     auto text = fmt::format("int value_{};\nint common;\n", i);
     stream += fmt::format("M 644 inline d{}/e{}/f{}.c\ndata {}\n{}\n", i / 5000, i / 100 % 50, i,
                           text.size(), text);
   }
   std::ofstream(repository.folder.path() / "stream", std::ios::binary) << stream;
-  shell(fmt::format("git -C {0}/work fast-import --quiet < {0}/stream",
-                    repository.folder.path().string()));
+  shell(repository, "git fast-import --quiet < ../stream");
   auto start = Clock::now();
   auto list = update_repository(repository.path.string(), {"main"}, nullptr);
   REQUIRE_MESSAGE(list, (list ? "" : list.error().what));

@@ -248,7 +248,8 @@ std::optional<RegexPart> read_code(std::string_view text, bool ignores_case) {
   for (; at < text.size() && hex(text[at]) >= 0 && at - first < (is_braced ? 6u : 2u); ++at)
     value = value * 16 + static_cast<std::uint32_t>(hex(text[at]));
   if (value < 0x80 || value > 0x10FFFF || (value >= 0xD800 && value < 0xE000)) return std::nullopt;
-  if (is_braced && (at == text.size() || text[at++] != '}')) return std::nullopt;
+  if (is_braced && (at == text.size() || text[at] != '}')) return std::nullopt;
+  if (is_braced) ++at;
   std::string utf8;
   auto tail = [&](int bits) { utf8 += static_cast<char>(0x80 | (value >> bits & 0x3F)); };
   if (value < 0x800) {
