@@ -202,12 +202,12 @@ TEST_CASE("a claim that cannot be read is an error that names the key and the fi
   CHECK(why_claim(with(go_claim, "status", "pending_consensus")).starts_with("status"));
   CHECK(why_claim(with(go_claim, "artefact_id", "-")).starts_with("artefact_id"));
   CHECK(why_claim(with(go_claim, "granted_review_agents", "coder")).starts_with("granted_review"));
-  for (std::string bad :
+  for (const char* bad :
        {"{}", "[]", "{", R"({"current":"claim"})", R"({"current":"review","received":[]})",
         R"({"current":"review","received":{"a":1}})", R"({"current":"review","start_time_ms":"1"})",
         R"({"current":"review","start_time_ms":1.5})", R"({"current":1})"})
     CHECK(why_claim(with(go_claim, "phase_state", bad)).starts_with("phase_state"));
-  for (std::string bad : {"[]", "1", R"({"paused_at_ms":"1"})", R"({"agent_name":2})"})
+  for (const char* bad : {"[]", "1", R"({"paused_at_ms":"1"})", R"({"agent_name":2})"})
     CHECK(why_claim(with(go_claim, "grant_queue", bad)).starts_with("grant_queue"));
 }
 
@@ -260,7 +260,8 @@ TEST_CASE("an event with a member of the wrong type is an error, whatever it is"
     auto copy = text;
     auto at = copy.find(from);
     REQUIRE(at != copy.npos);
-    return copy.replace(at, from.size(), to);
+    copy.replace(at, from.size(), to);
+    return copy;
   };
   for (const auto& bad :
        {std::string(), std::string("null"), std::string("[]"), std::string("{}"),

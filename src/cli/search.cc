@@ -11,6 +11,7 @@
 #include "base/utf8.h"
 #include "cli/progress.h"
 #include "cli/search_output.h"
+#include "search/process.h"
 
 namespace warren::cli {
 
@@ -85,6 +86,7 @@ void end_cleanly(int number) {
     auto wrote = ::write(STDERR_FILENO, clear.data(), clear.size());
     static_cast<void>(wrote);
   }
+  search::kill_children();
   signal(number, SIG_DFL);
   raise(number);
 }
@@ -215,7 +217,6 @@ class SearchCommand {
     auto note = [&](const std::string& text) {
       fmt::print(stderr, "{} {}\n", err_.yellow("note:"), text);
     };
-    bool is_first_page = options_.terms.after.empty() || shown > 0;
     if (!answer.is_complete && answer.why_incomplete == "time")
       note(
           fmt::format("the time was over: {} matches found, about {} in all; --timeout allows more",
@@ -227,7 +228,7 @@ class SearchCommand {
       note("ctags is not there, so that nothing is known of definitions (sym:)");
     else if (!answer.is_complete)
       note(fmt::format("not all is shown: {}", answer.why_incomplete));
-    if (!answer.next.empty() && is_first_page && !output_.is_closed())
+    if (!answer.next.empty() && !output_.is_closed())
       note(
           fmt::format("{} of {} files shown ({} matches in all); --limit 0 shows all of them, "
                       "--cursor {} the next",
@@ -310,7 +311,7 @@ void add_search(CLI::App& root, Action& chosen) {
   app->footer(footer);
   auto* words = app->add_option("words", "where to look, if not here, and what for")
                     ->type_name("[PLACE] QUERY")
-                    ->expected(0, 2)
+                    ->expected(1, 2)
                     ->allow_extra_args();
   auto* refs =
       app->add_option("--ref", "a branch, tag or commit instead of files on disk; repeatable")

@@ -39,9 +39,9 @@ std::string base64(std::string_view bytes) {
 
 // What is no UTF-8 is there twice: to be read, and as bytes, for which ranges are true.
 void put(json::object& object, std::string_view name, const std::string& text) {
-  auto valid = valid_utf8(text);
+  const auto valid = valid_utf8(text);
   if (valid != text) object[std::string(name) + "_base64"] = base64(text);
-  object[name] = std::move(valid);
+  object[name] = valid;
 }
 
 json::object object_of(const search::LineMatch& line) {

@@ -232,9 +232,7 @@ awaitable<void> ask_others(Call call, PlaybackPath asked, federation::PlaceQuery
 Work play_federated(Call& call, PlaybackPath asked, const balance::StreamFacts* stream) {
   auto elsewhere = stream ? std::nullopt : call.federation->stream_of_playback(asked.key);
   federation::PlaceQuery query;
-  query.stream = stream      ? stream->name
-                 : elsewhere ? *std::move(elsewhere)
-                             : std::string(bare_name(asked.key));
+  query.stream = stream ? stream->name : elsewhere ? *elsewhere : std::string(bare_name(asked.key));
   query.tenant = stream ? stream->tenant : "";
   auto viewer = place_for(call);
   query.latitude = viewer.latitude;

@@ -39,7 +39,8 @@ class BlobStream {
     if (!got) return got;
     auto end = line();
     if (!end) return std::unexpected(end.error());
-    return end->empty() ? Result<>(ok) : fail(Errc::protocol, "git: a text is longer than it said");
+    if (end->empty()) return ok;
+    return fail(Errc::refused, "the repository is damaged: {} is longer than it says", entry.path);
   }
 
  private:
@@ -47,8 +48,9 @@ class BlobStream {
     auto got = child_.exchange(input_, true, into, size);
     if (!got || *got > 0) return got;
     int code = child_.wait();
-    return fail(Errc::refused, "git ended ({}) before all texts were read: {}", code,
-                child_.complaint());
+    auto complaint = child_.complaint();
+    return fail(Errc::refused, "the repository is damaged: git ended ({}) before all was read{}{}",
+                code, complaint.empty() ? "" : ": ", complaint);
   }
   Result<std::string> line() {
     std::string text;

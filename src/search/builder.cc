@@ -18,6 +18,8 @@ struct Item {
   std::uint16_t language;
 };
 
+constexpr std::size_t touched = 512u << 10;  // bytes of the arena that are asked for at once
+
 // The order in which results are worth showing.
 bool is_before(const Item& a, const Item& b) {
   auto rank = [](const Item& item) {
@@ -116,8 +118,11 @@ Result<Section> SegmentBuilder::Pile::place_text(std::vector<FileEntry>& files,
   auto copied = in_parallel(static_cast<int>(threads), [&](int thread) -> Result<> {
     auto mine = static_cast<std::size_t>(thread);
     auto& out = parts[mine];
+    std::size_t ready = files[mine == 0 ? 0 : begin_of(mine)].offset;
     for (std::size_t i = mine == 0 ? 0 : begin_of(mine), end = begin_of(mine + 1); i < end; ++i) {
       auto& from = items[i].document.text;
+      for (; ready < files[i].offset + from.size(); ready += touched)
+        (*text)->touch(ready, touched);
       from.copy(arena + files[i].offset, from.size());
       from = {};
       files[i].first_block = static_cast<std::uint32_t>(out.size());

@@ -79,7 +79,7 @@ TEST_CASE("what was not used for longest goes first when there is no room") {
   TempFolder folder;
   auto cache = SegmentCache::open(folder.path().string(), 900u << 10);
   REQUIRE(cache);
-  auto segment = build({doc("a.c", std::string(100'000, 'x') + "\n")});
+  auto segment = build({doc("a.c", std::string(100'000, 'x'))});
   REQUIRE(cache->save_base("one", *segment));
   auto bytes = fs::file_size(folder.path() / "one.base");
   REQUIRE(bytes < 900u << 10);
@@ -96,7 +96,7 @@ TEST_CASE("what was not used for longest goes first when there is no room") {
   CHECK(total <= 900u << 10);
   // What would never fit is not kept, and drives nobody out.
   auto before = count_in(folder.path());
-  REQUIRE(cache->save_base("huge", *build({doc("h.c", std::string(2'000'000, 'y') + "\n")})));
+  REQUIRE(cache->save_base("huge", *build({doc("h.c", std::string(2'000'000, 'y'))})));
   CHECK(count_in(folder.path()) == before);
 }
 

@@ -1,8 +1,6 @@
 #include "search/candidates.h"
 
 #include <algorithm>
-#include <map>
-#include <mutex>
 
 #include "search/keys.h"
 #include "search/parts.h"
@@ -271,21 +269,8 @@ std::vector<std::uint32_t> PathIndex::find(const Segment& segment, Finder& finde
 }
 
 std::shared_ptr<const PathIndex> path_index_of(const std::shared_ptr<const Segment>& segment) {
-  struct Entry {
-    std::weak_ptr<const Segment> segment;
-    std::shared_ptr<const PathIndex> index;
-  };
-  static std::mutex mutex;
-  static std::map<const Segment*, Entry> entries;
-  std::lock_guard lock(mutex);
-  auto& entry = entries[segment.get()];
-  if (entry.index == nullptr || entry.segment.lock() != segment) {
-    std::erase_if(entries, [&](const auto& other) {
-      return other.first != segment.get() && other.second.segment.expired();
-    });
-    entry = {segment, std::make_shared<const PathIndex>(*segment)};
-  }
-  return entry.index;
+  return segment->parts().path_index.get_or(
+      [&] { return std::make_shared<const PathIndex>(*segment); });
 }
 
 }  // namespace warren::search

@@ -36,6 +36,10 @@ class PathIndex {
   explicit PathIndex(const Segment& segment);
   // Files whose path matches, ascending; not all of them when the watch ends it.
   std::vector<std::uint32_t> find(const Segment& segment, Finder& finder, Watch& watch) const;
+  std::size_t memory() const {
+    return sizeof *this + starts_.capacity() * sizeof(std::uint32_t) +
+           groups_.capacity() * sizeof(std::uint16_t);
+  }
 
  private:
   Places groups_of(const Formula& formula) const;
@@ -43,7 +47,7 @@ class PathIndex {
   std::vector<std::uint32_t> starts_;  // of each key's groups; empty: few paths, no index
   std::vector<std::uint16_t> groups_;
 };
-// Made when it is first asked for, kept as long as the segment. Any thread.
+// Made when it is first asked for, kept as long as the segment and part of its memory. Any thread.
 std::shared_ptr<const PathIndex> path_index_of(const std::shared_ptr<const Segment>& segment);
 
 }  // namespace warren::search

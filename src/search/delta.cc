@@ -33,6 +33,7 @@ class Change {
  public:
   Change(const SegmentList& before, Listing listing)
       : before_(before), listing_(std::move(listing)) {
+    live_.reserve(listing_.entries.size());
     for (std::uint32_t i = 0; i < before.size(); ++i) {
       marks_.push_back(before[i]->parts().dead);
       marks_.back().resize((before[i]->file_count() + 63) / 64);
@@ -51,14 +52,17 @@ class Change {
  private:
   void add_segment(std::uint32_t place);
   void compare();
+  void mark_dead(Place place);
+  // Where texts of entries are, by raw blob.
+  std::unordered_map<std::string, Place> texts_of(
+      const std::vector<const TreeEntry*>& entries) const;
   // The documents of entries, from segments where they are there and from the source otherwise.
   Result<> collect(const ReadEntries& read, const std::vector<const TreeEntry*>& entries,
                    SegmentBuilder& builder);
 
   const SegmentList& before_;
   Listing listing_;
-  std::unordered_map<std::string, Place> live_;        // path, NUL, raw blob
-  std::unordered_map<std::string_view, Place> texts_;  // by raw blob
+  std::unordered_map<std::string, Place> live_;  // path, NUL, raw blob
   std::unordered_map<std::string, const Skipped*> skipped_;
   std::vector<std::vector<std::uint64_t>> marks_;  // dead files of each segment
   std::vector<const TreeEntry*> present_, changed_;
@@ -69,18 +73,23 @@ void Change::add_segment(std::uint32_t place) {
   const auto& segment = *before_[place];
   for (std::uint32_t file = 0; file < segment.file_count(); ++file) {
     auto view = segment.file(file);
-    texts_.try_emplace(view.blob, Place{place, file});
-    if (segment.is_dead(file))
+    if (!segment.is_dead(file)) {
+      std::string key(view.path);
+      (key += '\0') += view.blob;
+      // There already: two processes kept what both had read. Once is enough.
+      if (!live_.try_emplace(std::move(key), Place{place, file}).second) mark_dead({place, file});
+    } else {
       dead_bytes_ += size_of(segment, file);
-    else
-      live_.emplace(std::string(view.path) + '\0' + std::string(view.blob), Place{place, file});
+    }
     if (place > 0) delta_bytes_ += size_of(segment, file);
   }
 }
 
 void Change::compare() {
   for (const auto& entry : listing_.entries) {
-    if (auto skipped = skipped_.find(entry.path + '\0' + entry.blob); skipped != skipped_.end()) {
+    auto skipped =
+        skipped_.empty() ? skipped_.end() : skipped_.find(entry.path + '\0' + entry.blob);
+    if (skipped != skipped_.end()) {
       listing_.source.skipped.push_back(*skipped->second);
       continue;
     }
@@ -96,10 +105,30 @@ void Change::compare() {
       changed_bytes_ += entry.size;
     }
   }
-  for (const auto& [key, place] : live_) {  // what is left is on no branch as it was
-    marks_[place.segment][place.file / 64] |= std::uint64_t{1} << (place.file % 64);
-    dead_bytes_ += size_of(*before_[place.segment], place.file);
-  }
+  for (const auto& [key, place] : live_) mark_dead(place);  // what is left is nowhere as it was
+}
+
+void Change::mark_dead(Place place) {
+  marks_[place.segment][place.file / 64] |= std::uint64_t{1} << (place.file % 64);
+  dead_bytes_ += size_of(*before_[place.segment], place.file);
+}
+
+std::unordered_map<std::string, Place> Change::texts_of(
+    const std::vector<const TreeEntry*>& entries) const {
+  std::unordered_map<std::string, Place> texts;
+  if (before_.empty()) return texts;
+  constexpr Place nowhere{UINT32_MAX, 0};
+  texts.reserve(entries.size());
+  for (const auto* entry : entries) texts.emplace(raw_id(entry->blob), nowhere);
+  std::string blob;
+  for (std::uint32_t place = 0; place < before_.size(); ++place)
+    for (std::uint32_t file = 0; file < before_[place]->file_count(); ++file) {
+      blob = before_[place]->file(file).blob;
+      auto found = texts.find(blob);
+      if (found != texts.end()) found->second = {place, file};
+    }
+  std::erase_if(texts, [](const auto& text) { return text.second.segment == UINT32_MAX; });
+  return texts;
 }
 
 bool Change::wants_rebuild(std::size_t delta_from) const {
@@ -112,10 +141,10 @@ bool Change::wants_rebuild(std::size_t delta_from) const {
 Result<> Change::collect(const ReadEntries& read, const std::vector<const TreeEntry*>& entries,
                          SegmentBuilder& builder) {
   std::vector<TreeEntry> unknown;
+  auto texts = texts_of(entries);
   for (const auto* entry : entries) {
-    auto raw = raw_id(entry->blob);
-    auto found = texts_.find(raw);
-    if (found == texts_.end()) {
+    auto found = texts.find(raw_id(entry->blob));
+    if (found == texts.end()) {
       unknown.push_back(*entry);
       continue;
     }

@@ -128,5 +128,26 @@ TEST_CASE("a delta keeps only the changed files and shares the rest") {
     CHECK((*loaded)->is_dead(file) == (*next)[0]->is_dead(file));
 }
 
+TEST_CASE("a file that base and delta both have is shown once") {
+  std::vector<Document> documents;
+  Listing listing;
+  for (int i = 0; i < 40; ++i) {
+    documents.push_back({fmt::format("f{}.c", i), "text\n", fmt::format("{:032x}", i), {}});
+    listing.entries.push_back({documents.back().path, documents.back().blob, 5, {}});
+  }
+  listing.source.version = "new";
+  auto delta = build({documents[7]});
+  auto before = std::make_shared<const SegmentList>(SegmentList{build(documents), delta});
+  auto no_need = [](std::span<const TreeEntry> entries, std::vector<Skipped>&, const Take&) {
+    CHECK(entries.empty());
+    return Result<>(ok);
+  };
+  UpdateTerms terms;
+  terms.delta_from = 0;
+  auto after = update_listing(listing, no_need, before, terms);
+  REQUIRE(after);
+  CHECK(live(**after).size() == 40);
+}
+
 }  // namespace
 }  // namespace warren::search

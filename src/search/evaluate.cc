@@ -16,8 +16,13 @@ constexpr std::uint32_t ahead = 4;  // candidate blocks whose text is asked for 
 
 }  // namespace
 
-FileSearch::FileSearch(const Plan& plan, const SegmentPlan& fit, Watch& watch)
-    : plan_(plan), fit_(fit), segment_(*fit.segment), watch_(watch), states_(plan.atoms.size()) {
+FileSearch::FileSearch(const Plan& plan, const SegmentPlan& fit, Watch& watch, bool counts_only)
+    : plan_(plan),
+      fit_(fit),
+      segment_(*fit.segment),
+      watch_(watch),
+      counts_only_(counts_only),
+      states_(plan.atoms.size()) {
   for (const auto& atom : plan.atoms) {
     finders_.emplace_back(atom.matcher);
     asked_ += atom.is_shown && atom.pattern.field != Field::path;
@@ -32,10 +37,10 @@ bool FileSearch::look(std::uint32_t file, Hit& hit) {
   if (is_over_) return false;
   hit.file = file;
   hit.matches = 0;
-  for (auto atom : found_) hit.matches += states_[atom].spans.size();
+  for (auto atom : found_) hit.matches += states_[atom].matches;
   hit.matches = std::max<std::uint64_t>(hit.matches, 1);  // a path, or a filter alone
-  auto known = signals(file);
-  hit.score = score_of(known, asked_, segment_.file(file).file_class, hit.matches);
+  auto file_class = segment_.parts().files()[file].file_class;
+  hit.score = score_of(signals(file), asked_, file_class, hit.matches);
   return true;
 }
 
@@ -88,6 +93,7 @@ bool FileSearch::atom_holds(std::size_t place, std::uint32_t file) {
   if (state.file == file) return state.holds;
   const auto& atom = plan_.atoms[place];
   state.file = file;
+  state.matches = 0;
   state.spans.clear();
   state.signal = Signal{.pattern = atom.pattern.text};
   state.is_in_path =
@@ -97,7 +103,8 @@ bool FileSearch::atom_holds(std::size_t place, std::uint32_t file) {
     look_at_definitions(place, file);
   else if (atom.looks_at_content() && (atom.is_shown || !state.is_in_path))
     atom.matcher->is_multi_line() ? look_at_text(place, file) : look_at_blocks(place, file);
-  state.holds = state.is_in_path || !state.spans.empty();
+  state.matches = std::max<std::uint64_t>(state.matches, state.spans.size());
+  state.holds = state.is_in_path || state.matches > 0;
   return state.holds;
 }
 
@@ -169,27 +176,36 @@ std::uint32_t FileSearch::run_end(const AtomPlan& fit, State& state, std::uint32
   return last;
 }
 
+std::string_view FileSearch::run_text(std::uint32_t first, std::uint32_t last) const {
+  if (segment_.is_warm()) return segment_.block(first).text;
+  auto begin = segment_.parts().blocks()[first].offset();
+  return {segment_.parts().at(SectionKind::text).chars() + begin,
+          block_end(segment_.parts(), last - 1) - begin};
+}
+
 // False: one match was enough.
 bool FileSearch::look_at_run(std::size_t atom, std::uint32_t first, std::uint32_t last,
                              std::uint64_t file_offset) {
-  auto blocks = segment_.parts().blocks();
+  const auto& block = segment_.parts().blocks()[first];
+  const Literal* literal = plan_.atoms[atom].matcher->literal();
   auto& state = states_[atom];
-  std::string_view text;
-  if (segment_.is_warm()) {
-    text = segment_.block(first).text;
-  } else {
-    auto begin = blocks[first].offset();
-    text = {segment_.parts().at(SectionKind::text).chars() + begin,
-            block_end(segment_.parts(), last - 1) - begin};
-  }
+  auto text = run_text(first, last);
   checked_bytes_ += text.size();
   checked_blocks_ += last - first;
-  std::size_t from = state.spans.size();
   bool is_shown = plan_.atoms[atom].is_shown;
-  finders_[atom].find_all(text, (blocks[first].flags() & block_ascii) != 0, state.spans,
+  if (is_shown && counts_only_ && literal != nullptr) return count(*literal, text, state), true;
+  std::size_t from = state.spans.size();
+  finders_[atom].find_all(text, (block.flags() & block_ascii) != 0, state.spans,
                           is_shown ? SIZE_MAX : 1);
-  take_spans(atom, text, from, blocks[first].offset() - file_offset);
+  take_spans(atom, text, from, block.offset() - file_offset);
   return is_shown || state.spans.empty();
+}
+
+void FileSearch::count(const Literal& literal, std::string_view text, State& state) {
+  auto& content = state.signal.content;
+  bool has_word = content == Signal::Content::word;
+  state.matches += literal.count(text, has_word);
+  if (state.matches > 0) content = has_word ? Signal::Content::word : Signal::Content::partial;
 }
 
 void FileSearch::take_spans(std::size_t atom, std::string_view text, std::size_t from,
@@ -231,8 +247,8 @@ void FileSearch::look_at_definitions(std::size_t atom, std::uint32_t file) {
   }
 }
 
-std::vector<Signal> FileSearch::signals(std::uint32_t file) {
-  std::vector<Signal> known;
+const std::vector<Signal>& FileSearch::signals(std::uint32_t file) {
+  signals_.clear();
   for (auto atom : found_) {
     auto signal = states_[atom].signal;
     if (plan_.atoms[atom].pattern.field == Field::path) continue;  // a filter, no merit
@@ -250,9 +266,9 @@ std::vector<Signal> FileSearch::signals(std::uint32_t file) {
       if (level > signal.definition) signal.kind = definition.kind;
       signal.definition = std::max(signal.definition, level);
     }
-    known.push_back(signal);
+    signals_.push_back(signal);
   }
-  return known;
+  return signals_;
 }
 
 std::vector<Span> FileSearch::content_spans() const {

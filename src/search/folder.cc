@@ -116,7 +116,7 @@ class Lister {
       std::ranges::move(part.entries, std::back_inserter(all.entries));
       std::ranges::move(part.skipped, std::back_inserter(all.source.skipped));
     }
-    if (all.entries.size() > limits_.files)
+    if (all.entries.size() + all.source.skipped.size() > limits_.files)
       return fail(Errc::overloaded, "{} has more than {} files", path, limits_.files);
     std::ranges::sort(all.source.skipped, {}, &Skipped::path);
     all.source.version = fmt::format("{:016x}{:016x}", a, b);
@@ -172,11 +172,12 @@ class Walk {
       if (name == "." || name == ".." || name == ".git") continue;
       auto place = folder.empty() ? std::string(name) : folder + '/' + std::string(name);
       struct stat facts{};
-      if (entry->d_type == DT_DIR)
-        inner.push_back(std::move(place));
-      else if (fstatat(file, entry->d_name, &facts, AT_SYMLINK_NOFOLLOW) != 0)
-        errno == ENOENT ? void() : lister_.skip(std::move(place), errno, into);
-      else if (S_ISDIR(facts.st_mode))
+      bool is_folder = entry->d_type == DT_DIR;
+      if (!is_folder && fstatat(file, entry->d_name, &facts, AT_SYMLINK_NOFOLLOW) != 0) {
+        if (errno != ENOENT) lister_.skip(std::move(place), errno, into);
+        continue;
+      }
+      if (is_folder || S_ISDIR(facts.st_mode))
         inner.push_back(std::move(place));
       else if (++files_ <= most_files_ + 1)
         lister_.add(std::move(place), facts, into);

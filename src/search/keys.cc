@@ -32,26 +32,36 @@ std::uint8_t block_flags(std::string_view text) {
   return block_utf8;
 }
 
-KeyCollector::KeyCollector() : seen_(key_count / 64) {}
+KeyCollector::KeyCollector() : seen_(key_count) {}
 
 std::span<const std::uint32_t> KeyCollector::collect(std::string_view text) {
   if (text.size() < 3) return {};
   keys_.resize(std::max(keys_.size(), std::min<std::size_t>(text.size(), key_count) + 1));
+  if (++turn_ == 0) std::ranges::fill(seen_, 0), turn_ = 1;
   const auto* at = reinterpret_cast<const unsigned char*>(text.data());
   const auto* end = at + text.size();
-  std::uint32_t key = std::uint32_t{byte_classes[at[0]]} << 6 | byte_classes[at[1]];
+  auto class_of = [&](std::size_t i) { return std::uint64_t{byte_classes[at[i]]}; };
+  std::uint64_t last = class_of(0) << 6 | class_of(1);  // classes of the bytes before, 6 bits each
   std::size_t count = 0;
   auto* seen = seen_.data();
+  const std::uint8_t turn = turn_;
   auto* keys = keys_.data();
   // No branch depends on the text: each key is written, and counted when it is new.
-  for (at += 2; at != end; ++at) {
-    key = (key << 6 | byte_classes[*at]) & (key_count - 1);
-    std::uint64_t word = seen[key / 64], bit = std::uint64_t{1} << (key % 64);
+  auto take = [&](std::uint64_t classes) {
+    auto key = static_cast<std::uint32_t>(classes & (key_count - 1));
     keys[count] = key;
-    count += (word & bit) == 0 ? 1 : 0;
-    seen[key / 64] = word | bit;
+    count += seen[key] != turn ? 1 : 0;
+    seen[key] = turn;
+  };
+  // Four at a time, so that a key need not wait for the one before.
+  for (at += 2; end - at >= 4; at += 4) {
+    last = last << 24 | class_of(0) << 18 | class_of(1) << 12 | class_of(2) << 6 | class_of(3);
+    take(last >> 18);
+    take(last >> 12);
+    take(last >> 6);
+    take(last);
   }
-  for (std::size_t i = 0; i < count; ++i) seen[keys[i] / 64] = 0;
+  for (; at != end; ++at) take(last = last << 6 | class_of(0));
   return {keys, count};
 }
 

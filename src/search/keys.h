@@ -19,7 +19,10 @@ class KeyCollector {
   std::span<const std::uint32_t> collect(std::string_view text);
 
  private:
-  std::vector<std::uint64_t> seen_;  // 32 KB: stays in the first-level cache
+  // For each key the turn in which it was last seen: 256 KB, which stay in the second-level cache.
+  // A bit for each would stay in the first, but bits must be cleared and cost more to set.
+  std::vector<std::uint8_t> seen_;
+  std::uint8_t turn_ = 0;
   std::vector<std::uint32_t> keys_;
 };
 

@@ -3,6 +3,8 @@
 #include <array>
 #include <cstring>
 
+#include "search/rank.h"
+
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "search/literal.cc"
 #include <hwy/foreach_target.h>  // includes this file once for each kind of vector
@@ -11,39 +13,43 @@
 #ifndef WARREN_SEARCH_NEEDLE
 #define WARREN_SEARCH_NEEDLE
 namespace warren::search {
-// What the vector code needs to know of a literal.
+// What the vector code needs to know of a literal. A byte of text is that of the needle when they
+// are equal after its fold, a bit that makes two letters one and no other byte a letter.
 struct Needle {
   const char* bytes;
+  const char* folds;
   std::size_t size;
   std::size_t first, second;
-  bool ignores_case;
+  bool can_overlap;
 };
 
 inline char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c | 0x20) : c; }
 
 template <class Word>
-inline bool equal_word(const char* a, const char* b) {
-  Word x, y;
-  std::memcpy(&x, a, sizeof x);
-  std::memcpy(&y, b, sizeof y);
-  return x == y;
+inline Word word_at(const char* from) {
+  Word word;
+  std::memcpy(&word, from, sizeof word);
+  return word;
 }
-// Both ends first, each in one comparison: for most needles that is all of it.
 template <class Word>
-inline bool equal_ends(const Needle& needle, const char* at) {
-  std::size_t last = needle.size - sizeof(Word);
-  return equal_word<Word>(at, needle.bytes) && equal_word<Word>(at + last, needle.bytes + last);
+inline bool fits_word(const Needle& needle, const char* at, std::size_t place) {
+  auto folded = static_cast<Word>(word_at<Word>(at + place) | word_at<Word>(needle.folds + place));
+  return folded == word_at<Word>(needle.bytes + place);
+}
+// Both ends, each in one comparison: for most needles that is all of it.
+template <class Word>
+inline bool fits_ends(const Needle& needle, const char* at) {
+  return fits_word<Word>(needle, at, 0) && fits_word<Word>(needle, at, needle.size - sizeof(Word));
 }
 
 inline bool fits(const Needle& needle, const char* at) {
-  if (!needle.ignores_case) {
-    if (needle.size < 4) return std::memcmp(at, needle.bytes, needle.size) == 0;
-    if (needle.size <= 8) return equal_ends<std::uint32_t>(needle, at);
-    if (!equal_ends<std::uint64_t>(needle, at)) return false;
-    return needle.size <= 16 || std::memcmp(at, needle.bytes, needle.size) == 0;
-  }
-  for (std::size_t i = 0; i < needle.size; ++i)
-    if (lower(at[i]) != needle.bytes[i]) return false;
+  using std::uint8_t, std::uint16_t, std::uint32_t, std::uint64_t;
+  if (needle.size == 1) return fits_word<uint8_t>(needle, at, 0);
+  if (needle.size < 4) return fits_ends<uint16_t>(needle, at);
+  if (needle.size < 8) return fits_ends<uint32_t>(needle, at);
+  if (!fits_ends<uint64_t>(needle, at)) return false;
+  for (std::size_t place = 8; place + 8 < needle.size; place += 8)
+    if (!fits_word<uint64_t>(needle, at, place)) return false;
   return true;
 }
 }  // namespace warren::search
@@ -61,16 +67,11 @@ struct Filter {
   explicit Filter(const Needle& needle)
       : first(needle.first),
         second(needle.second),
-        first_fold(hn::Set(Bytes(), fold_of(needle, needle.first))),
-        second_fold(hn::Set(Bytes(), fold_of(needle, needle.second))),
+        first_fold(hn::Set(Bytes(), static_cast<std::uint8_t>(needle.folds[needle.first]))),
+        second_fold(hn::Set(Bytes(), static_cast<std::uint8_t>(needle.folds[needle.second]))),
         first_byte(hn::Set(Bytes(), static_cast<std::uint8_t>(needle.bytes[needle.first]))),
         second_byte(hn::Set(Bytes(), static_cast<std::uint8_t>(needle.bytes[needle.second]))) {}
 
-  // A bit that makes two letters one and no other byte a letter.
-  static std::uint8_t fold_of(const Needle& needle, std::size_t place) {
-    char c = needle.bytes[place];
-    return needle.ignores_case && c >= 'a' && c <= 'z' ? 0x20 : 0;
-  }
   HWY_INLINE hn::Mask<Bytes> at(const std::uint8_t* text) const {
     auto a = hn::Or(hn::LoadU(Bytes(), text + first), first_fold);
     auto b = hn::Or(hn::LoadU(Bytes(), text + second), second_fold);
@@ -148,6 +149,68 @@ void find_each(const Needle& needle, const char* text, std::size_t size, std::ve
   });
 }
 
+// A short needle is compared with a whole vector of places at once, so that matches are counted as
+// bits, not one after the other.
+std::uint64_t count_short(const Needle& needle, const char* text, std::size_t size,
+                          bool& has_word) {
+  constexpr std::size_t width = hn::MaxLanes(Bytes());
+  const auto* bytes = reinterpret_cast<const std::uint8_t*>(text);
+  const std::size_t places = size < needle.size ? 0 : size - needle.size + 1;
+  const Filter filter(needle);
+  std::uint64_t count = 0;
+  auto add = [&](hn::Mask<Bytes> mask, std::size_t base, std::size_t from) HWY_ATTR {
+    for (std::size_t i = 0; i < needle.size; ++i) {
+      if (i == needle.first || i == needle.second) continue;
+      auto fold = hn::Set(Bytes(), static_cast<std::uint8_t>(needle.folds[i]));
+      auto byte = hn::Set(Bytes(), static_cast<std::uint8_t>(needle.bytes[i]));
+      mask = hn::And(mask, hn::Eq(hn::Or(hn::LoadU(Bytes(), bytes + base + i), fold), byte));
+    }
+    std::uint64_t bits = bits_of(mask) >> (from - base) << (from - base);
+    count += static_cast<std::uint64_t>(__builtin_popcountll(bits));
+    for (; bits != 0 && !has_word; bits &= bits - 1) {
+      std::size_t place = base + static_cast<std::size_t>(__builtin_ctzll(bits));
+      has_word = is_whole_word({text, size}, place, place + needle.size);
+    }
+  };
+  std::size_t base = 0;
+  for (; base + 4 * width <= places; base += 4 * width) {
+    auto a = filter.at(bytes + base);
+    auto b = filter.at(bytes + base + width);
+    auto c = filter.at(bytes + base + 2 * width);
+    auto d = filter.at(bytes + base + 3 * width);
+    auto ab = hn::Or(a, b), cd = hn::Or(c, d);
+    if (HWY_LIKELY(hn::AllFalse(Bytes(), hn::Or(ab, cd)))) continue;
+    if (!hn::AllFalse(Bytes(), a)) add(a, base, base);
+    if (!hn::AllFalse(Bytes(), b)) add(b, base + width, base + width);
+    if (!hn::AllFalse(Bytes(), c)) add(c, base + 2 * width, base + 2 * width);
+    if (!hn::AllFalse(Bytes(), d)) add(d, base + 3 * width, base + 3 * width);
+  }
+  for (; base + width <= places; base += width) add(filter.at(bytes + base), base, base);
+  if (base == places) return count;
+  if (places >= width) {  // the last vector ends with the text and repeats what came before
+    add(filter.at(bytes + places - width), places - width, base);
+    return count;
+  }
+  for (; base < places; ++base) {
+    if (!fits(needle, text + base)) continue;
+    ++count;
+    has_word = has_word || is_whole_word({text, size}, base, base + needle.size);
+  }
+  return count;
+}
+
+std::uint64_t count_each(const Needle& needle, const char* text, std::size_t size, bool& has_word) {
+  if (needle.size <= 8 && !needle.can_overlap) return count_short(needle, text, size, has_word);
+  std::uint64_t count = 0;
+  scan(needle, text, size, [&](std::size_t place, std::size_t& next) {
+    next = place + needle.size;
+    has_word = has_word || is_whole_word({text, size}, place, next);
+    ++count;
+    return true;
+  });
+  return count;
+}
+
 std::uint64_t count_byte(const char* text, std::size_t size, char wanted) {
   constexpr std::size_t width = hn::MaxLanes(Bytes());
   const auto* bytes = reinterpret_cast<const std::uint8_t*>(text);
@@ -184,6 +247,7 @@ HWY_AFTER_NAMESPACE();
 namespace warren::search {
 HWY_EXPORT(find_first);
 HWY_EXPORT(find_each);
+HWY_EXPORT(count_each);
 HWY_EXPORT(count_byte);
 HWY_EXPORT(add_up);
 
@@ -202,9 +266,13 @@ constexpr std::array<std::uint8_t, 256> commonness = [] {
 }  // namespace
 
 Literal::Literal(std::string_view needle, bool ignores_case)
-    : needle_(needle), ignores_case_(ignores_case) {
-  if (ignores_case)
-    for (char& c : needle_) c = lower(c);
+    : needle_(needle), folds_(needle.size(), 0) {
+  for (std::size_t i = 0; ignores_case && i < needle_.size(); ++i) {
+    needle_[i] = lower(needle_[i]);
+    if (needle_[i] >= 'a' && needle_[i] <= 'z') folds_[i] = 0x20;
+  }
+  for (std::size_t i = 1; i < needle_.size(); ++i)
+    can_overlap_ = can_overlap_ || needle_.ends_with(std::string_view(needle_).substr(0, i));
   auto common = [&](std::size_t i) { return commonness[static_cast<unsigned char>(needle_[i])]; };
   std::size_t best = 0;
   for (std::size_t i = 1; i < needle_.size(); ++i)
@@ -219,14 +287,20 @@ Literal::Literal(std::string_view needle, bool ignores_case)
   second_ = static_cast<std::uint32_t>(std::max(best, next));
 }
 
+Needle Literal::view() const {
+  return {needle_.data(), folds_.data(), needle_.size(), first_, second_, can_overlap_};
+}
+
 std::size_t Literal::find(std::string_view text) const {
-  Needle needle{needle_.data(), needle_.size(), first_, second_, ignores_case_};
-  return HWY_DYNAMIC_DISPATCH(find_first)(needle, text.data(), text.size());
+  return HWY_DYNAMIC_DISPATCH(find_first)(view(), text.data(), text.size());
 }
 
 void Literal::find_all(std::string_view text, std::vector<Span>& into, std::size_t most) const {
-  Needle needle{needle_.data(), needle_.size(), first_, second_, ignores_case_};
-  HWY_DYNAMIC_DISPATCH(find_each)(needle, text.data(), text.size(), into, most);
+  HWY_DYNAMIC_DISPATCH(find_each)(view(), text.data(), text.size(), into, most);
+}
+
+std::uint64_t Literal::count(std::string_view text, bool& has_word) const {
+  return HWY_DYNAMIC_DISPATCH(count_each)(view(), text.data(), text.size(), has_word);
 }
 
 std::uint64_t count_newlines(std::string_view text) {

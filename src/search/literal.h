@@ -18,6 +18,8 @@ struct Span {
   friend bool operator==(const Span&, const Span&) = default;
 };
 
+struct Needle;  // as the vector code sees a literal
+
 class Literal {
  public:
   // Ignoring case folds the letters of ASCII and nothing else. The needle is not empty.
@@ -27,12 +29,18 @@ class Literal {
   std::size_t find(std::string_view text) const;
   // Appends matches that do not overlap, from left to right, at most `most` of them.
   void find_all(std::string_view text, std::vector<Span>& into, std::size_t most = SIZE_MAX) const;
+  // How many find_all would append, without making them; `has_word` is set when one of them is a
+  // whole word.
+  std::uint64_t count(std::string_view text, bool& has_word) const;
   const std::string& needle() const { return needle_; }
 
  private:
+  Needle view() const;
+
   std::string needle_;  // in lower case when case does not matter
-  bool ignores_case_;
+  std::string folds_;   // for each of its bytes the bit that case changes, or none
   std::uint32_t first_ = 0, second_ = 0;  // places of the two rarest bytes, in this order
+  bool can_overlap_ = false;              // it ends as it begins
 };
 
 std::uint64_t count_newlines(std::string_view text);

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <random>
 
+#include "search/rank.h"
+
 namespace warren::search {
 namespace {
 
@@ -57,6 +59,11 @@ TEST_CASE("a literal is found where a naive search finds it, in texts of every l
     std::vector<Span> found;
     literal.find_all(text, found);
     REQUIRE(found == expected);
+    bool has_word = false, expects_word = false;
+    for (const auto& span : expected)
+      expects_word = expects_word || is_whole_word(text, span.begin, span.end);
+    REQUIRE(literal.count(text, has_word) == expected.size());
+    REQUIRE(has_word == expects_word);
     REQUIRE(literal.find(text) == (expected.empty() ? std::string::npos : expected[0].begin));
   }
 }

@@ -18,6 +18,13 @@ bool is_ascii_text(std::string_view text) {
   return std::ranges::all_of(text, [](char c) { return static_cast<unsigned char>(c) < 0x80; });
 }
 
+// As RE2 sees it, which takes no other pattern.
+bool is_utf8(std::string_view text) {
+  RE2::Options options;
+  options.set_log_errors(false);
+  return RE2(RE2::QuoteMeta(re2::StringPiece(text.data(), text.size())), options).ok();
+}
+
 RE2::Options options_of(bool is_multi_line) {
   RE2::Options options;
   options.set_log_errors(false);
@@ -62,7 +69,7 @@ Result<std::shared_ptr<const Matcher>> Matcher::compile(const Pattern& pattern) 
   auto matcher = std::shared_ptr<Matcher>(new Matcher);
   std::string text = pattern.text;
   if (!pattern.is_regex) {
-    if (!pattern.ignores_case || is_ascii_text(text)) {
+    if (!pattern.ignores_case || is_ascii_text(text) || !is_utf8(text)) {
       matcher->literal_.emplace(text, pattern.ignores_case);
       matcher->formula_ = formula_of(text);
       matcher->is_multi_line_ = text.find('\n') != std::string::npos;
@@ -109,16 +116,24 @@ void Matcher::expect(std::size_t bytes) const {
 
 void Matcher::find_lines(std::string_view text, std::vector<Span>& into, std::size_t most) const {
   re2::StringPiece piece(text.data(), text.size()), found;
+  std::size_t line_end = 0;  // of a line that has an empty match already
   for (std::size_t at = 0; at < text.size() && most > 0;) {
     if (!re2_->Match(piece, at, text.size(), RE2::UNANCHORED, &found, 1)) return;
     auto begin = static_cast<std::size_t>(found.data() - text.data());
     // Behind the last line's end there is no line.
     if (begin == text.size() && text.back() == '\n') return;
+    if (found.empty() && begin < line_end) {
+      at = begin + 1;
+      continue;
+    }
     into.push_back(
         {static_cast<std::uint32_t>(begin), static_cast<std::uint32_t>(begin + found.size())});
     --most;
     at = begin + found.size();
-    if (found.empty()) at = std::min(text.find('\n', begin), text.size() - 1) + 1;
+    if (!found.empty()) continue;
+    line_end = std::min(text.find('\n', begin), text.size() - 1) + 1;
+    // A match across lines may still begin in the rest of the line.
+    at = is_multi_line_ ? begin + 1 : line_end;
   }
 }
 

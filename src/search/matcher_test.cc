@@ -122,5 +122,41 @@ TEST_CASE("a matcher is compiled once and the oldest goes first") {
   CHECK(!cache.get({.text = "a(", .is_regex = true}));
 }
 
+// Matches as "begin-end", of a regular expression or a literal in any case.
+std::string spans_of(std::string text, bool is_regex, std::string_view in) {
+  auto matcher =
+      Matcher::compile({.text = std::move(text), .is_regex = is_regex, .ignores_case = true});
+  REQUIRE_MESSAGE(matcher, (matcher ? "" : matcher.error().what));
+  std::vector<Span> spans;
+  Finder(*matcher).find_all(in, false, spans);
+  std::string all;
+  for (const auto& span : spans) all += fmt::format("{}-{} ", span.begin, span.end);
+  return all;
+}
+
+TEST_CASE("letters of ASCII equal letters of ASCII alone, in whatever company") {
+  std::string_view text = "k K \u212a \u017f s";
+  for (const auto* pattern : {"k", "k|0", "(?:k|kq)", "[k]|\\PZ{9}", "k{1}", "(?:0|k)+"})
+    CHECK(spans_of(pattern, true, text) == "0-1 2-3 ");
+  CHECK(spans_of("x0|xs", true, "x\u017f xS") == "4-6 ");
+  CHECK(spans_of("\u212a", true, text) == "0-1 2-3 4-7 ");
+  CHECK(spans_of("[é\u212a]", true, text) == "0-1 2-3 4-7 ");
+  CHECK(spans_of("\\x{212a}", true, text) == "0-1 2-3 4-7 ");
+}
+
+TEST_CASE("a part that only RE2 understands leaves the rest of a pattern as it is") {
+  CHECK(spans_of("a[\\x00-\\x7f]\\pL", true, "a\né a-é") == "5-9 ");
+  CHECK(spans_of("a[^é]", true, "a\nab") == "2-4 ");
+  CHECK(spans_of("a[é\\n]b", true, "a\nb") == "0-3 ");
+}
+
+TEST_CASE("a literal that is not UTF-8 is found as bytes, its letters in any case") {
+  CHECK(spans_of("Caf\xe9", false, "caf\xe9 cafe") == "0-4 ");
+}
+
+TEST_CASE("a match across lines may begin behind an empty one") {
+  CHECK(spans_of("\\b(a\\n-)?", true, "x a\n-") == "0-0 2-5 ");
+}
+
 }  // namespace
 }  // namespace warren::search

@@ -2,6 +2,8 @@
 // What a segment is made of: arrays without pointers, each in a section of its own.
 #include <array>
 #include <cstdint>
+#include <memory>
+#include <mutex>
 
 #include "search/region.h"
 #include "search/segment.h"
@@ -45,12 +47,40 @@ struct FileEntry {
 };
 static_assert(sizeof(BlockEntry) == 16 && sizeof(FileEntry) == 24);
 
+class PathIndex;
+// The index of paths (see candidates.h), made when it is first asked for. Equal owners: all that is
+// made of a segment without a change of its paths, with an index, symbols or dead files. Any
+// thread.
+class PathIndexSlot {
+ public:
+  PathIndexSlot() = default;
+  PathIndexSlot(const PathIndexSlot& other) : index_(other.get()) {}
+  PathIndexSlot& operator=(const PathIndexSlot&) = delete;
+  ~PathIndexSlot() = default;
+
+  std::shared_ptr<const PathIndex> get() const {
+    std::lock_guard lock(mutex_);
+    return index_;
+  }
+  template <class Make>
+  std::shared_ptr<const PathIndex> get_or(const Make& make) const {
+    std::lock_guard lock(mutex_);
+    if (index_ == nullptr) index_ = make();
+    return index_;
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  mutable std::shared_ptr<const PathIndex> index_;
+};
+
 struct Segment::Parts {
   Source source;
   std::array<Section, section_count> sections;
   std::vector<std::uint64_t> dead = {};  // a bit for each file; empty: all live
   std::size_t blob_bytes = 0;            // of one id
   bool is_warm = false;
+  PathIndexSlot path_index = {};
 
   const Section& at(SectionKind kind) const { return sections[static_cast<std::size_t>(kind)]; }
   Section& at(SectionKind kind) { return sections[static_cast<std::size_t>(kind)]; }
@@ -60,7 +90,7 @@ struct Segment::Parts {
   std::size_t branch_bytes() const {
     return source.branches.size() < 2 ? 0 : (source.branches.size() + 7) / 8;
   }
-  std::size_t memory() const;  // of all sections and the source's strings
+  std::size_t memory() const;  // of all sections, the source's strings and the index of paths
 };
 
 // Where a block ends, in the text section.

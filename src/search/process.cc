@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 
@@ -19,7 +20,18 @@ namespace warren::search {
 namespace {
 
 constexpr rlim_t most_complaint = 1u << 20;
-constexpr int pipe_bytes = 1 << 20;  // fewer turns between the two sides
+constexpr int pipe_bytes = 1 << 20;                 // fewer turns between the two sides
+constexpr std::chrono::minutes longest_silence{5};  // git looks through a cold disk in silence
+
+// Those beyond the places are not known to kill_children().
+std::array<std::atomic<pid_t>, 64> running;
+
+void note(pid_t before, pid_t now) {
+  for (auto& place : running) {
+    auto expected = before;
+    if (place.compare_exchange_strong(expected, now)) return;
+  }
+}
 
 std::vector<char*> pointers(const std::vector<std::string>& words) {
   std::vector<char*> result;
@@ -95,6 +107,7 @@ Result<Child> Child::start(const ChildTerms& terms) {
     child.pid_ = -1;
     return fail(Errc::unavailable, "{} cannot be run: {}", terms.argv[0], std::strerror(error));
   }
+  note(0, child.pid_);
   rlimit words{most_complaint, most_complaint};  // it writes no file but its complaints
   prlimit(child.pid_, RLIMIT_FSIZE, &words, nullptr);
   if (terms.memory_bytes > 0) {
@@ -153,6 +166,7 @@ Result<std::size_t> Child::exchange(std::string_view& input, bool is_all, char* 
 
 int Child::wait() {
   int status = 0;
+  note(pid_, 0);
   while (waitpid(pid_, &status, 0) < 0 && errno == EINTR) continue;
   pid_ = -1;
   return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
@@ -168,6 +182,11 @@ std::string Child::complaint() const {
   return line;
 }
 
+void kill_children() {
+  for (auto& place : running)
+    if (auto pid = place.load(); pid > 0) ::kill(-pid, SIGKILL);
+}
+
 Result<std::string> run_child(const ChildTerms& terms, std::string_view input,
                               std::size_t most_output) {
   auto child = Child::start(terms);
@@ -175,8 +194,9 @@ Result<std::string> run_child(const ChildTerms& terms, std::string_view input,
   std::string output;
   std::vector<char> buffer(256u << 10);
   for (;;) {
-    auto got = child->exchange(input, true, buffer.data(), buffer.size());
-    if (!got) return std::unexpected(got.error());
+    auto got =
+        child->exchange(input, true, buffer.data(), buffer.size(), Clock::now() + longest_silence);
+    if (!got) return fail(got.error().code, "{}: {}", terms.argv[0], got.error().what);
     if (*got == 0) break;
     if (output.size() + *got > most_output)
       return fail(Errc::overloaded, "{} says more than {} MB", terms.argv[0], most_output >> 20);

@@ -45,7 +45,11 @@ class Child {
   int input_ = -1, output_ = -1, errors_ = -1;
 };
 
+// Kills all that run now, for a process that is ending: safe in a signal handler.
+void kill_children();
+
 // Runs it to its end with an input and gives its output; refused with its own words otherwise.
+// Errc::timeout: it was silent for five minutes.
 Result<std::string> run_child(const ChildTerms& terms, std::string_view input,
                               std::size_t most_output);
 

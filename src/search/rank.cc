@@ -29,14 +29,21 @@ double kind_weight(std::string_view kind) {
 
 struct Reason {
   double points = 0;
-  std::string text;
+  std::string_view text = {};
+  const Signal* signal = nullptr;
+
+  std::string explained() const {
+    bool is_definition = signal->definition != Signal::Definition::none;
+    return fmt::format("{} {}{}", text, signal->pattern,
+                       is_definition ? fmt::format(" ({})", signal->kind) : "");
+  }
 };
 
 Reason best_of(const Signal& signal) {
   using enum Signal::Definition;
-  Reason best;
+  Reason best{.signal = &signal};
   auto offer = [&](double points, std::string_view what) {
-    if (points > best.points) best = {points, std::string(what)};
+    if (points > best.points) best.points = points, best.text = what;
   };
   if (signal.definition != none)
     offer((signal.definition == exact ? 7000 : 4000) + kind_weight(signal.kind),
@@ -46,8 +53,6 @@ Reason best_of(const Signal& signal) {
   if (signal.content == Signal::Content::word) offer(500, "a whole word:");
   if (signal.path == Signal::Path::partial) offer(100, "in the path:");
   if (signal.content == Signal::Content::partial) offer(50, "a part of a word:");
-  if (best.points > 0) best.text += fmt::format(" {}", signal.pattern);
-  if (signal.definition != none) best.text += fmt::format(" ({})", signal.kind);
   return best;
 }
 
@@ -89,10 +94,11 @@ Signal::Path path_signal(std::string_view path, std::size_t begin, std::size_t e
 double score_of(std::span<const Signal> signals, std::size_t asked, FileClass file_class,
                 std::uint64_t matches, std::vector<std::string>* why) {
   double score = 0;
-  auto add = [&](double points, std::string_view what) {
+  // What counted is put into words only for whoever asks: most files are never shown.
+  auto add = [&](double points, auto&& words) {
     if (points == 0) return;
     score += points;
-    if (why != nullptr) why->push_back(fmt::format("{:.6g} {}", points, what));
+    if (why != nullptr) why->push_back(fmt::format("{:.6g} {}", points, words()));
   };
   Reason best;
   double rest = 0;
@@ -101,14 +107,15 @@ double score_of(std::span<const Signal> signals, std::size_t asked, FileClass fi
     if (reason.points > best.points) std::swap(best, reason);
     rest += reason.points;
   }
-  add(best.points, best.text);
+  add(best.points, [&] { return best.explained(); });
   // More words found say more, but not as much as one definition.
-  add(std::min(rest / 10, 300.0), "other patterns");
+  add(std::min(rest / 10, 300.0), [] { return "other patterns"; });
   if (asked > 1)
     add(400.0 * static_cast<double>(signals.size()) / static_cast<double>(asked),
-        fmt::format("{} of {} patterns", signals.size(), asked));
-  add(static_cast<double>(std::min<std::uint64_t>(matches, 100)) / 10, "how often it is there");
-  add(-penalty(file_class), name(file_class));
+        [&] { return fmt::format("{} of {} patterns", signals.size(), asked); });
+  add(static_cast<double>(std::min<std::uint64_t>(matches, 100)) / 10,
+      [] { return "how often it is there"; });
+  add(-penalty(file_class), [&] { return name(file_class); });
   return score;
 }
 

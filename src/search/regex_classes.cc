@@ -201,6 +201,72 @@ bool read_item(std::string_view text, std::size_t& at, ClassSoFar& so_far) {
   return true;
 }
 
+// What RE2 understands and this does not; in any case it follows Unicode as a whole.
+RegexPart opaque(std::string_view text, bool ignores_case) {
+  RegexPart part;
+  part.size = text.size();
+  part.node.kind = Kind::opaque;
+  part.node.text = ignores_case ? fmt::format("(?i:{})", text) : std::string(text);
+  return part;
+}
+
+// A class that is not of ASCII alone, as it stands.
+std::optional<RegexPart> read_opaque_class(std::string_view text, bool ignores_case) {
+  bool is_negated = text.size() > 1 && text[1] == '^', says_newline = false;
+  std::size_t first = is_negated ? 2 : 1, at = first;
+  for (; at < text.size() && (text[at] != ']' || at == first); ++at) {
+    auto rest = text.substr(at);
+    if (rest.starts_with("\\Q")) return std::nullopt;
+    for (std::string_view word : {"\n", "\\n", "\\x0a", "\\x0A", "\\x{a}", "\\x{A}"})
+      says_newline |= !is_negated && rest.starts_with(word);
+    if (rest.starts_with("\\"))
+      ++at;
+    else if (auto end = text.find(":]", at); rest.starts_with("[:") && end != text.npos)
+      at = end + 1;
+  }
+  if (at >= text.size()) return std::nullopt;
+  auto part = opaque(text.substr(0, at + 1), ignores_case);
+  part.says_newline = says_newline;
+  return part;
+}
+
+// \pL \p{Greek} \P{…}
+std::optional<RegexPart> read_property(std::string_view text, bool ignores_case) {
+  if (text.size() < 3 || (text[1] != 'p' && text[1] != 'P')) return std::nullopt;
+  if (text[2] != '{') return opaque(text.substr(0, 3), ignores_case);
+  auto end = text.find('}');
+  if (end == text.npos) return std::nullopt;
+  return opaque(text.substr(0, end + 1), ignores_case);
+}
+
+// \xE9 and \x{212A}, beyond ASCII.
+std::optional<RegexPart> read_code(std::string_view text, bool ignores_case) {
+  std::uint32_t value = 0;
+  if (!text.starts_with("\\x")) return std::nullopt;
+  bool is_braced = text.substr(2).starts_with("{");
+  std::size_t first = is_braced ? 3 : 2, at = first;
+  for (; at < text.size() && hex(text[at]) >= 0 && at - first < (is_braced ? 6u : 2u); ++at)
+    value = value * 16 + static_cast<std::uint32_t>(hex(text[at]));
+  if (value < 0x80 || value > 0x10FFFF || (value >= 0xD800 && value < 0xE000)) return std::nullopt;
+  if (is_braced && (at == text.size() || text[at++] != '}')) return std::nullopt;
+  std::string utf8;
+  auto tail = [&](int bits) { utf8 += static_cast<char>(0x80 | (value >> bits & 0x3F)); };
+  if (value < 0x800) {
+    utf8 += static_cast<char>(0xC0 | value >> 6);
+  } else if (value < 0x10000) {
+    utf8 += static_cast<char>(0xE0 | value >> 12);
+    tail(6);
+  } else {
+    utf8 += static_cast<char>(0xF0 | value >> 18);
+    tail(12);
+    tail(6);
+  }
+  tail(0);
+  auto part = read_character(utf8, ignores_case);
+  if (part) part->size = at;
+  return part;
+}
+
 }  // namespace
 
 std::optional<RegexPart> read_character(std::string_view text, bool ignores_case) {
@@ -220,9 +286,9 @@ std::optional<RegexPart> read_escape(std::string_view text, bool ignores_case) {
   Set set;
   bool is_negated = false;
   if (perl_class(text[1], set, is_negated)) return chars(is_negated ? ~set : set, is_negated, 2);
-  auto code = escaped_code(text);
-  if (!code) return std::nullopt;
-  return one_char(code->value, ignores_case, code->size);
+  if (auto code = escaped_code(text)) return one_char(code->value, ignores_case, code->size);
+  if (auto property = read_property(text, ignores_case)) return property;
+  return read_code(text, ignores_case);
 }
 
 std::optional<RegexPart> read_class(std::string_view text, bool ignores_case) {
@@ -231,7 +297,7 @@ std::optional<RegexPart> read_class(std::string_view text, bool ignores_case) {
   if (is_negated) ++at;
   ClassSoFar so_far;
   for (bool is_first = true; at < text.size() && (text[at] != ']' || is_first); is_first = false)
-    if (!read_item(text, at, so_far)) return std::nullopt;
+    if (!read_item(text, at, so_far)) return read_opaque_class(text, ignores_case);
   if (at >= text.size()) return std::nullopt;
   if (ignores_case) fold(so_far.set);
   if (is_negated) {

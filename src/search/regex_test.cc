@@ -113,8 +113,16 @@ TEST_CASE("a pattern is multi-line only when it says so") {
 }
 
 TEST_CASE("what is not understood is left to RE2") {
-  for (std::string_view pattern : {"\\pL", "\\C", "a**", "[\\pN]", "\\x{100}", "\\07", "[é]"})
+  for (std::string_view pattern : {"\\C", "a**", "\\07"})
     CHECK_MESSAGE(!parse_regex(pattern, false), pattern);
+}
+
+TEST_CASE("of a part that RE2 alone understands nothing is known, and the rest has its keys") {
+  for (std::string_view pattern : {"\\pLdef", "[\\pN]def", "def[é]"}) {
+    CHECK_MESSAGE(holds_for(pattern, "def"), pattern);
+    CHECK_MESSAGE(!holds_for(pattern, "abc"), pattern);
+  }
+  CHECK(holds_for("\\x{100}def", "Ādef"));
 }
 
 TEST_CASE("patterns that every line matches are known as such") {

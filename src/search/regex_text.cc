@@ -27,6 +27,13 @@ std::string class_text(const RegexNode& node, bool for_bytes) {
   return "[" + inside + "]";
 }
 
+// Where RE2 joins [Kk] with other choices of one character, it takes it for "k in any case", which
+// the Kelvin sign is too (and the long s for s). It leaves a repetition alone.
+bool is_joined_wrongly(const RegexNode& node) {
+  if (node.kind != Kind::chars || node.has_others || node.ascii.count() != 2) return false;
+  return (node.ascii['k'] && node.ascii['K']) || (node.ascii['s'] && node.ascii['S']);
+}
+
 class Writer {
  public:
   explicit Writer(bool for_bytes) : for_bytes_(for_bytes) {}
@@ -39,6 +46,7 @@ class Writer {
         break;
       case Kind::chars:
         text += class_text(node, for_bytes_);
+        if (!for_bytes_ && is_joined_wrongly(node)) text += "{1}";
         break;
       case Kind::bytes:
         if (!for_bytes_)
@@ -89,7 +97,8 @@ class Writer {
     if (is_grouped) text += ")";
   }
   void repeat(const RegexNode& node) {
-    inner(node.parts[0], node.parts[0].kind != Kind::chars);
+    const auto& part = node.parts[0];
+    inner(part, part.kind != Kind::chars || is_joined_wrongly(part));
     if (node.least == 0 && node.most == -1)
       text += "*";
     else if (node.least == 1 && node.most == -1)

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
@@ -60,6 +61,13 @@ void Region::use_huge_pages() {
   if (size_ < huge_page) return;
   madvise(data_, size_, MADV_HUGEPAGE);
   madvise(data_, size_ / huge_page * huge_page, collapse);
+}
+
+void Region::touch(std::size_t begin, std::size_t bytes) {
+  constexpr int populate_write = 23;  // MADV_POPULATE_WRITE
+  begin = std::min(begin & ~(page_bytes - 1), size_);
+  // Where it is not known, pages come when they are written to.
+  madvise(data_ + begin, std::min(in_pages(bytes), size_ - begin), populate_write);
 }
 
 Region::~Region() {

@@ -128,7 +128,7 @@ class Search {
       if (chunk.segment != segment) {
         if (search) bytes += search->checked_bytes();
         segment = chunk.segment;
-        search.emplace(plan_, fits_[segment], watch_);
+        search.emplace(plan_, fits_[segment], watch_, true);
       }
       look(*search, chunk);
     }
@@ -145,6 +145,7 @@ class Search {
       if (!chunk.is_first && !fit.first.empty() && std::ranges::binary_search(fit.first, file))
         continue;
       if (!search.look(file, hit)) continue;
+      if (chunk.hits.empty()) chunk.hits.reserve(chunk.end - i);
       chunk.hits.push_back(hit);
       matches += hit.matches;
     }

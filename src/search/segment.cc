@@ -1,5 +1,6 @@
 #include "search/segment.h"
 
+#include "search/candidates.h"
 #include "search/classify.h"
 #include "search/parts.h"
 #include "search/postings.h"
@@ -26,6 +27,7 @@ std::size_t memory_of(const Source& source) {
 std::size_t Segment::Parts::memory() const {
   std::size_t bytes = memory_of(source) + dead.size() * sizeof(std::uint64_t);
   for (const auto& section : sections) bytes += section.memory();
+  if (auto index = path_index.get()) bytes += index->memory();
   return bytes;
 }
 

@@ -75,15 +75,20 @@ class Panel {
 
   std::string grid() const {
     std::string all;
-    for (double load = 0; load <= highest_ + 1e-9; load += step_for(highest_, 5)) {
+    double step = step_for(highest_, 5);
+    for (int i = 0; i * step <= highest_ + 1e-9; ++i) {
+      double load = i * step;
       all += rule(left, y(load), left + plot, y(load), "stroke=\"#e5e7eb\"");
       all +=
           word(left - 10, y(load) + 4, fmt::format("{:.0f} %", 100 * load), "text-anchor=\"end\"");
     }
-    for (double second = 0; second <= length_ + 1e-9; second += step_for(length_, 10))
+    step = step_for(length_, 10);
+    for (int i = 0; i * step <= length_ + 1e-9; ++i) {
+      double second = i * step;
       all += rule(x(second), top_ + panel, x(second), top_ + panel + 5, "stroke=\"#6b7280\"") +
              word(x(second), top_ + panel + 20, fmt::format("{:.0f} s", second),
                   "text-anchor=\"middle\"");
+    }
     all += rule(left, top_ + panel, left + plot, top_ + panel, "stroke=\"#6b7280\"");
     all += rule(left, y(1), left + plot, y(1),
                 "stroke=\"#111827\" stroke-width=\"1\" stroke-dasharray=\"6 4\"");
