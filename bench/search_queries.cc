@@ -170,8 +170,7 @@ std::vector<QueryClass> joined_classes(const Asker& asker, bool is_linux) {
   std::string lines = R"(\{\n\s*return\s0;\n\})";
   classes.push_back({.name = "22_lines",
                      .query = with_case(lines, false),
-                     .rg = asker.rg({Form::regex, {R"(\{\n[\s--\n]*return[\s--\n]0;\n\})"}},
-                                    {"-U", "--count-matches"}),
+                     .rg = asker.rg({Form::regex, {lines}}, {"-U", "--count-matches"}),
                      .counts_matches = true});
   std::string path = pick(R"(sched.*\.c$)", R"(heap.*\.c$)");
   classes.push_back(
