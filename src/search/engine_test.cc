@@ -1,5 +1,6 @@
 #include <doctest/doctest.h>
 
+#include <map>
 #include <thread>
 
 #include "search/random_regex.h"
@@ -339,6 +340,26 @@ TEST_CASE("a definition comes first, and sym: finds definitions alone") {
   CHECK(symbols.files[1].path == "z/deep/y.c");
   CHECK(asked(*segment, "^lease$ select:symbol").file_count == 1);
   CHECK(asked(*segment, "sym:lease -file:z.c").file_count == 1);
+}
+
+TEST_CASE("a name is found as a literal and as a regular expression alike, wherever it stands") {
+  std::string text;
+  for (const char* name : {"aa", "Ab", "ab", "abab", "b", "ba_ab", "zz", "zzab"})
+    text += fmt::format("int {}(void) {{ return 0; }}\n", name);
+  auto segment = with_symbols(small({{"a.c", text}, {"b.c", "int ab;\n" + text}}));
+  REQUIRE(segment);
+  auto lines = [&](const std::string& query) {
+    std::map<std::string, std::size_t> count;
+    for (const auto& file : asked(*segment, query).files) count[file.path] = file.lines.size();
+    return count;
+  };
+  for (const auto& [literal, regex] : std::vector<std::pair<std::string, std::string>>{
+           {"ab", "a(b)+"}, {"aa", "a(a)"}, {"zz", "z(z)"}, {"b", "(b)+"}, {"nowhere", "no.*e"}}) {
+    CAPTURE(literal);
+    CHECK(lines("case:yes sym:" + literal) == lines("case:yes sym:" + regex));
+  }
+  CHECK(lines("case:yes sym:ab") == std::map<std::string, std::size_t>{{"a.c", 4}, {"b.c", 5}});
+  CHECK(lines("case:no sym:ab") == std::map<std::string, std::size_t>{{"a.c", 5}, {"b.c", 6}});
 }
 
 TEST_CASE("a query that would list everything is refused") {

@@ -201,13 +201,40 @@ class Fitting {
   }
   void find_definitions(const Atom& atom, AtomPlan& fit) const {
     if (!segment_.has_symbols()) fit_.lacks_symbols = true;
-    Finder finder(atom.matcher);
+    std::uint32_t seen = 0;
+    auto take = [&](const Symbol& symbol) {
+      fit.definitions.push_back(definition_of(symbol));
+      return ++seen % 1024 != 0 || !watch_.is_over();
+    };
+    if (const auto* literal = atom.matcher->literal())
+      find_names(*literal, take);
+    else
+      find_matching(Finder(atom.matcher), take);
+    sort(fit.definitions);
+  }
+  template <class TakeSymbol>
+  void find_names(const Literal& literal, const TakeSymbol& take) const {
+    auto names = segment_.symbol_names();
+    for (std::size_t from = 0; from < names.size() && watch_.why() == Stop::none;) {
+      auto found = literal.find(names.substr(from));
+      if (found == names.npos) return;
+      auto begin = names.rfind('\0', from + found) + 1;  // behind no NUL: the first one
+      segment_.symbols_named_at(begin, take);
+      from = std::min(names.find('\0', from + found), names.size() - 1) + 1;
+    }
+  }
+  // Equal names stand side by side and are looked at once.
+  template <class TakeSymbol>
+  void find_matching(Finder finder, const TakeSymbol& take) const {
+    const char* last = nullptr;
+    bool is_match = false;
     std::uint32_t seen = 0;
     segment_.each_symbol([&](const Symbol& symbol) {
-      if (finder.finds(symbol.name, false)) fit.definitions.push_back(definition_of(symbol));
+      if (symbol.name.data() != last) is_match = finder.finds(symbol.name, false);
+      last = symbol.name.data();
+      if (is_match && !take(symbol)) return false;
       return ++seen % 1024 != 0 || !watch_.is_over();
     });
-    sort(fit.definitions);
   }
   static void sort(std::vector<Definition>& definitions) {
     std::ranges::sort(definitions, [](const Definition& a, const Definition& b) {

@@ -123,6 +123,10 @@ class Segment {
   // Those of exactly this name, then those that differ in case; `visit` returns false to stop.
   void find_symbols(std::string_view name, const std::function<bool(const Symbol&)>& visit) const;
   void each_symbol(const std::function<bool(const Symbol&)>& visit) const;
+  // All names, each ended by a NUL, and those whose name begins at this byte of them: a pattern is
+  // found in the names at the speed of memory.
+  std::string_view symbol_names() const;
+  void symbols_named_at(std::size_t place, const std::function<bool(const Symbol&)>& visit) const;
 
   SegmentMemory memory() const;
 

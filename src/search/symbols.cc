@@ -137,6 +137,13 @@ void arrange(Harvest& harvest, std::string& blob) {
   }
 }
 
+// Behind the count of kinds and their places.
+std::size_t begin_of_names(const Section& names) {
+  std::uint32_t kinds = 0;
+  if (names.size >= 4) std::memcpy(&kinds, names.data, 4);
+  return std::min(names.size, 4 + std::size_t{kinds} * 4);
+}
+
 Symbol symbol_at(const Segment::Parts& parts, const SymbolEntry& entry) {
   const char* names = parts.at(SectionKind::symbol_names).chars();
   std::uint32_t kind = 0;
@@ -169,6 +176,22 @@ void Segment::find_symbols(std::string_view name,
 void Segment::each_symbol(const std::function<bool(const Symbol&)>& visit) const {
   for (const auto& entry : parts_->at(SectionKind::symbols).as<SymbolEntry>())
     if (!visit(symbol_at(*parts_, entry))) return;
+}
+
+std::string_view Segment::symbol_names() const {
+  const auto& names = parts_->at(SectionKind::symbol_names);
+  return std::string_view(names.chars(), names.size).substr(begin_of_names(names));
+}
+
+void Segment::symbols_named_at(std::size_t place,
+                               const std::function<bool(const Symbol&)>& visit) const {
+  // Names stand in the order in which entries have them.
+  auto entries = parts_->at(SectionKind::symbols).as<SymbolEntry>();
+  place += begin_of_names(parts_->at(SectionKind::symbol_names));
+  auto entry = std::partition_point(entries.begin(), entries.end(),
+                                    [&](const auto& one) { return one.name < place; });
+  for (; entry != entries.end() && entry->name == place; ++entry)
+    if (!visit(symbol_at(*parts_, *entry))) return;
 }
 
 bool has_sound_symbols(const Segment::Parts& parts) {
