@@ -275,8 +275,10 @@ std::vector<std::uint32_t> PathIndex::find(const Segment& segment, Finder& finde
 }
 
 std::shared_ptr<const PathIndex> path_index_of(const std::shared_ptr<const Segment>& segment) {
-  return segment->parts().path_index.get_or(
+  static const auto none = std::make_shared<const PathIndex>();
+  auto index = segment->parts().path_index.get_or(
       [&] { return std::make_shared<const PathIndex>(*segment); });
+  return index ? index : none;
 }
 
 }  // namespace warren::search

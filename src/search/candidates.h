@@ -35,6 +35,7 @@ std::vector<std::uint32_t> united(const std::vector<std::uint32_t>& a,
 // in contents and paths are in no path, and that should cost nothing.
 class PathIndex {
  public:
+  PathIndex() = default;  // knows nothing: all paths are looked at
   explicit PathIndex(const Segment& segment);
   // Files whose path matches, ascending; not all of them when the watch ends it.
   std::vector<std::uint32_t> find(const Segment& segment, Finder& finder, Watch& watch) const;
@@ -49,7 +50,8 @@ class PathIndex {
   std::vector<std::uint32_t> starts_;  // of each key's groups; empty: few paths, no index
   std::vector<std::uint16_t> groups_;
 };
-// Made when it is first asked for, kept as long as the segment and part of its memory. Any thread.
+// Made when it is asked for the third time, kept as long as the segment and part of its memory. Any
+// thread.
 std::shared_ptr<const PathIndex> path_index_of(const std::shared_ptr<const Segment>& segment);
 
 }  // namespace warren::search

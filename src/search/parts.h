@@ -48,9 +48,9 @@ struct FileEntry {
 static_assert(sizeof(BlockEntry) == 16 && sizeof(FileEntry) == 24);
 
 class PathIndex;
-// The index of paths (see candidates.h), made when it is first asked for. Equal owners: all that is
-// made of a segment without a change of its paths, with an index, symbols or dead files. Any
-// thread.
+// The index of paths (see candidates.h), made when it is asked for again: for one query, as from a
+// command line, a look at all paths costs less. Equal owners: all that is made of a segment without
+// a change of its paths, with an index, symbols or dead files. Any thread.
 class PathIndexSlot {
  public:
   PathIndexSlot() = default;
@@ -62,16 +62,18 @@ class PathIndexSlot {
     std::lock_guard lock(mutex_);
     return index_;
   }
+  // Null: not yet.
   template <class Make>
   std::shared_ptr<const PathIndex> get_or(const Make& make) const {
     std::lock_guard lock(mutex_);
-    if (index_ == nullptr) index_ = make();
+    if (index_ == nullptr && ++asked_ > 2) index_ = make();
     return index_;
   }
 
  private:
   mutable std::mutex mutex_;
   mutable std::shared_ptr<const PathIndex> index_;
+  mutable int asked_ = 0;
 };
 
 struct Segment::Parts {
