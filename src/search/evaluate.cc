@@ -284,8 +284,9 @@ std::vector<Span> FileSearch::content_spans() const {
 
 std::vector<Span> FileSearch::path_spans(std::string_view path) {
   std::vector<Span> spans;
-  for (auto atom : found_)
-    if (states_[atom].is_in_path) finders_[atom].find_all(path, false, spans);
+  for (std::size_t i = 0; i < plan_.atoms.size(); ++i)
+    if (plan_.atoms[i].is_shown && plan_.atoms[i].looks_at_path())
+      finders_[i].find_all(path, false, spans);
   std::ranges::sort(spans, {}, &Span::begin);
   return spans;
 }

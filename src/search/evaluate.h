@@ -25,9 +25,9 @@ class FileSearch {
   // False: the query does not hold there, or the watch is over, which leaves it open.
   bool look(std::uint32_t file, Hit& hit);
 
+  std::vector<Span> path_spans(std::string_view path);  // sorted; of any path
   // Of the file looked at last.
   std::vector<Span> content_spans() const;  // sorted; bytes of the file
-  std::vector<Span> path_spans(std::string_view path);
   void explain(std::uint32_t file, const Hit& hit, std::vector<std::string>& why);
 
   std::uint64_t checked_bytes() const { return checked_bytes_; }

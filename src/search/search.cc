@@ -277,12 +277,14 @@ class Search {
   }
 
   bool look_again(FileSearch& search, const Hit& hit, FileMatch& match, std::size_t& bytes) {
-    Hit again;
-    if (!search.look(hit.file, again)) return false;
     for (const auto& span : search.path_spans(match.path))
       match.path_ranges.push_back({span.begin, span.end});
+    bool has_lines = query_.select != Select::files && query_.select != Select::paths;
+    if (!has_lines && !terms_.explains) return true;
+    Hit again;
+    if (!search.look(hit.file, again)) return false;
     if (terms_.explains) search.explain(hit.file, hit, match.explanation);
-    if (query_.select == Select::files || query_.select == Select::paths) return true;
+    if (!has_lines) return true;
     auto spans = search.content_spans();
     if (add_lines(*segments_[hit.segment], hit.file, spans, terms_, bytes, match.lines))
       return true;
