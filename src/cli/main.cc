@@ -1,4 +1,5 @@
 // The program. Builds the parts, hands them to the command that was asked for, and reports.
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -8,6 +9,7 @@
 #include "base/log.h"
 #include "cli/cli.h"
 #include "cli/foghorn.h"
+#include "cli/say.h"
 #include "torture/worker.h"
 
 namespace warren::cli {
@@ -174,8 +176,8 @@ ConfigSources sources_of(const CLI::App& root, Environment environment) {
 }
 
 void report(const Paint& paint, const std::string& what, const std::string& hint) {
-  fmt::print(stderr, "{} {}\n", paint.red("error:"), printable(what));
-  if (!hint.empty()) fmt::print(stderr, "{} {}\n", paint.yellow("hint:"), printable(hint));
+  say("{} {}\n", paint.red("error:"), printable(what));
+  if (!hint.empty()) say("{} {}\n", paint.yellow("hint:"), printable(hint));
 }
 
 // CLI11 throws what it has to say; none of that leaves this function. No value: go on.
@@ -196,7 +198,7 @@ std::optional<Exit> parse(CLI::App& root, int argc, char** argv, const Environme
     bool is_incomplete = !commands_of(app).empty() && root.remaining(true).empty() &&
                          dynamic_cast<const CLI::RequiredError*>(&error);
     if (is_incomplete) {
-      fmt::print(stderr, "{}", help_of(app, paint));
+      say("{}", help_of(app, paint));
     } else {
       std::string says = error.what();
       if (dynamic_cast<const CLI::ArgumentMismatch*>(&error))
@@ -227,6 +229,15 @@ Exit run(int argc, char** argv) {
   return exit_for(result.error().code);
 }
 
+// A stream that was closed must not become the first file that is opened: what is meant for people
+// would be written into it. Such a stream is one that cannot be used.
+void fill_closed_streams() {
+  for (int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
+    if (fcntl(stream, F_GETFD) < 0)
+      // The lowest number that is free, and so this one. Not closed on exec, as no stream is.
+      static_cast<void>(open("/dev/null", stream == STDIN_FILENO ? O_WRONLY : O_RDONLY));
+}
+
 }  // namespace
 
 }  // namespace warren::cli
@@ -235,6 +246,7 @@ Exit run(int argc, char** argv) {
 // NOLINTNEXTLINE(bugprone-exception-escape)
 int main(int argc, char** argv) {
   using namespace warren::cli;
+  fill_closed_streams();
   // `warren torture` runs this program again, as processes that it can stop and kill.
   std::vector<std::string> words(argv + std::min(argc, 1), argv + argc);
   if (auto done = warren::torture::run_as_worker(words)) return *done;
@@ -246,7 +258,7 @@ int main(int argc, char** argv) {
     if (!std::ferror(stdout)) throw;
   }
   if (std::fflush(stdout) != 0 || std::ferror(stdout)) {
-    fmt::print(stderr, "error: standard output cannot be written\n");
+    say("error: standard output cannot be written\n");
     exit = Exit::failed;
   }
   return static_cast<int>(exit);

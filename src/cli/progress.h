@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "cli/cli.h"
+#include "cli/say.h"
 
 namespace warren::cli {
 
@@ -23,16 +24,16 @@ class Progress {
     if (now < next_) return;
     next_ = now + (is_terminal_ ? Clock::duration(100ms) : Clock::duration(10s));
     auto percent = static_cast<int>(100 * std::clamp(part, 0.0, 1.0));
-    if (!is_terminal_) return fmt::print(stderr, "{:3} %  {}\n", percent, text);
+    if (!is_terminal_) return say("{:3} %  {}\n", percent, text);
     constexpr int width = 30;
     std::string bar(static_cast<std::size_t>(width * percent / 100), '#');
-    fmt::print(stderr, "\r\x1b[K[{:<{}}] {:3} %  {}", paint_.green(bar),
-               width + static_cast<int>(paint_.green("").size()), percent, text);
+    say("\r\x1b[K[{:<{}}] {:3} %  {}", paint_.green(bar),
+        width + static_cast<int>(paint_.green("").size()), percent, text);
     std::fflush(stderr);
     is_shown_ = true;
   }
   void clear() {
-    if (std::exchange(is_shown_, false)) fmt::print(stderr, "\r\x1b[K");
+    if (std::exchange(is_shown_, false)) say("\r\x1b[K");
   }
 
  private:

@@ -10,6 +10,7 @@
 
 #include "base/utf8.h"
 #include "cli/progress.h"
+#include "cli/say.h"
 #include "cli/search_output.h"
 #include "search/process.h"
 
@@ -19,6 +20,7 @@ namespace {
 
 constexpr std::size_t files_on_terminal = 100;
 constexpr std::size_t page_bytes = 64u << 20;
+constexpr int most_words = 100'000;  // that are counted before they are refused
 
 struct SearchOptions {
   std::optional<std::string> where;
@@ -53,8 +55,8 @@ Check bytes_check() {
 
 // As grep: 0 found, 1 nothing, 2 an error.
 Exit complain(const Paint& paint, const std::string& what, const std::string& hint = "") {
-  fmt::print(stderr, "{} {}\n", paint.red("error:"), safe_text(what));
-  if (!hint.empty()) fmt::print(stderr, "{} {}\n", paint.yellow("hint:"), safe_text(hint));
+  say("{} {}\n", paint.red("error:"), safe_text(what));
+  if (!hint.empty()) say("{} {}\n", paint.yellow("hint:"), safe_text(hint));
   return Exit::usage;
 }
 
@@ -68,8 +70,8 @@ Exit complain_about_query(const Paint& paint, std::string_view query, const Erro
   std::string before = safe_text(query.substr(0, std::min(column - 1, query.size())));
   std::size_t width = 0;
   for (char c : before) width += (std::uint8_t(c) & 0xc0) == 0x80 ? 0 : 1;
-  fmt::print(stderr, "{} {}\n  {}\n  {}{}\n", paint.red("error:"), safe_text(error.what),
-             safe_text(query), std::string(width, ' '), paint.red("^"));
+  say("{} {}\n  {}\n  {}{}\n", paint.red("error:"), safe_text(error.what), safe_text(query),
+      std::string(width, ' '), paint.red("^"));
   return Exit::usage;
 }
 
@@ -97,9 +99,12 @@ class SearchCommand {
       : options_(std::move(options)), out_(context.out), err_(context.err) {}
 
   Exit run() {
-    signal(SIGINT, end_cleanly);
-    signal(SIGTERM, end_cleanly);
-    signal(SIGPIPE, SIG_IGN);
+    for (int number : {SIGINT, SIGTERM}) {
+      struct sigaction before{};
+      // Whoever started us with nohup, or in the background, has a reason to have it ignored.
+      if (sigaction(number, nullptr, &before) == 0 && before.sa_handler != SIG_IGN)
+        signal(number, end_cleanly);
+    }
     auto place = find_place(options_.where, options_.refs);
     if (!place && options_.where)
       return complain(err_, place.error().what,
@@ -123,8 +128,7 @@ class SearchCommand {
     auto parsed = search::parse_query(options_.query);
     if (!parsed) return complain_about_query(err_, options_.query, parsed.error());
     query_ = std::move(*parsed);
-    if (options_.show.explains)
-      fmt::print(stderr, "query: {}\n", safe_text(search::to_string(*query_.root)));
+    if (options_.show.explains) say("query: {}\n", safe_text(search::to_string(*query_.root)));
     if (options_.show.form == SearchShow::Form::files && query_.select == search::Select::lines)
       query_.select = search::Select::files;
     if (query_.select == search::Select::repos || query_.select == search::Select::files ||
@@ -134,25 +138,7 @@ class SearchCommand {
     }
     options_.index.wants_symbols = options_.index.wants_symbols || needs_symbols(*query_.root) ||
                                    query_.select == search::Select::symbols;
-    if (!place_.below.empty()) look_only(place_.below);
     return std::nullopt;
-  }
-
-  // One index serves all folders of a repository.
-  void look_only(const std::string& below) {
-    auto filter = std::make_unique<search::Query>();
-    filter->kind = search::Query::Kind::pattern;
-    filter->pattern = {"^", true, false, search::Field::path};
-    for (char c : below) {
-      bool is_word = std::isalnum(std::uint8_t(c)) != 0 || c == '/' || std::uint8_t(c) >= 0x80;
-      filter->pattern.text +=
-          is_word ? std::string(1, c) : fmt::format("\\x{:02x}", std::uint8_t(c));
-    }
-    auto both = std::make_unique<search::Query>();
-    both->kind = search::Query::Kind::both;
-    both->parts.push_back(std::move(filter));
-    both->parts.push_back(std::move(query_.root));
-    query_.root = std::move(both);
   }
 
   std::optional<Exit> open() {
@@ -162,6 +148,13 @@ class SearchCommand {
       if (is_terminal) progress.show(part, text);
     };
     auto index = open_search_index(place_, options_.index);
+    if (!index && place_.kind != SearchPlace::Kind::folder && options_.refs.empty() &&
+        is_no_repository(index.error())) {
+      progress.clear();
+      note(fmt::format("the folder is searched as it is: {}", safe_text(index.error().what)));
+      place_ = plain_place(options_.where);
+      index = open_search_index(place_, options_.index);
+    }
     progress.clear();
     if (!index) return complain(err_, index.error().what, hint_of(index.error()));
     index_ = std::move(*index);
@@ -174,8 +167,7 @@ class SearchCommand {
                                           : "";
   }
   void warn(const std::string& what) const {
-    fmt::print(stderr, "{} nothing is kept for the next time: {}\n", err_.yellow("warning:"),
-               safe_text(what));
+    say("{} nothing is kept for the next time: {}\n", err_.yellow("warning:"), safe_text(what));
   }
 
   Exit answer() {
@@ -186,6 +178,7 @@ class SearchCommand {
     std::size_t shown = 0, left = terms.most_files;
     for (;;) {
       terms.most_files = left;
+      query_.below = place_.below;  // one index serves all folders of a repository
       auto page = search::search(*index_.segments, query_, terms);
       if (!page) return complain(err_, page.error().what, "docs/query.md has the language");
       for (const auto& file : page->files) {
@@ -204,19 +197,27 @@ class SearchCommand {
       last->is_complete = true;
       last->why_incomplete.clear();
     }
+    if (printer.cut_files() > 0 && last->is_complete) {
+      last->is_complete = false;
+      last->why_incomplete = "lines";
+    }
     if (options_.show.form == SearchShow::Form::json)
       output_.write(json_summary(*last, index_) + '\n');
     output_.flush();
     tell(*last, shown);
-    if (options_.has_stats) fmt::print(stderr, "{}", stats_text(*last, index_));
+    if (printer.cut_files() > 0)
+      note(fmt::format("{}{} more matching lines than are shown; a pipe shows more",
+                       printer.first_cut(),
+                       printer.cut_files() == 1
+                           ? " has"
+                           : fmt::format(" and {} other files have", printer.cut_files() - 1)));
+    if (options_.has_stats) say("{}", stats_text(*last, index_));
     return shown > 0 ? Exit::ok : Exit::failed;
   }
 
+  void note(const std::string& text) const { say("{} {}\n", err_.yellow("note:"), text); }
   // What a person must know who takes this for all there is.
   void tell(const search::Answer& answer, std::size_t shown) const {
-    auto note = [&](const std::string& text) {
-      fmt::print(stderr, "{} {}\n", err_.yellow("note:"), text);
-    };
     if (!answer.is_complete && answer.why_incomplete == "time")
       note(
           fmt::format("the time was over: {} matches found, about {} in all; --timeout allows more",
@@ -226,7 +227,7 @@ class SearchCommand {
                        answer.match_count, answer.estimated_matches));
     else if (!answer.is_complete && answer.why_incomplete == "symbols")
       note("ctags is not there, so that nothing is known of definitions (sym:)");
-    else if (!answer.is_complete)
+    else if (!answer.is_complete && answer.why_incomplete != "lines")
       note(fmt::format("not all is shown: {}", answer.why_incomplete));
     if (!answer.next.empty() && !output_.is_closed())
       note(
@@ -271,6 +272,7 @@ class SearchCommand {
   SearchOutput output_;
 };
 
+// Empty: there is no place for it.
 std::string cache_folder(const Context& context) {
   const auto& environment = context.sources.environment;
   auto of = [&](const std::string& name) {
@@ -278,7 +280,10 @@ std::string cache_folder(const Context& context) {
     return found == environment.end() ? std::string() : found->second;
   };
   auto folder = of("XDG_CACHE_HOME");
-  if (!folder.starts_with('/')) folder = of("HOME") + "/.cache";
+  if (!folder.starts_with('/')) {
+    if (!of("HOME").starts_with('/')) return {};
+    folder = of("HOME") + "/.cache";
+  }
   return folder + "/warren/search";
 }
 
@@ -309,10 +314,12 @@ void add_search(CLI::App& root, Action& chosen) {
   auto* app = root.add_subcommand("search", "Code, in a folder or a git repository, the best first")
                   ->group("Search");
   app->footer(footer);
-  auto* words = app->add_option("words", "where to look, if not here, and what for")
-                    ->type_name("[PLACE] QUERY")
-                    ->expected(1, 2)
-                    ->allow_extra_args();
+  // Two options, so that one still waits when the other has its word: only then "--" is for us.
+  auto* first = app->add_option("place", "where to look, if not here")->type_name("PLACE");
+  auto* others = app->add_option("query", "what to look for")
+                     ->type_name("QUERY")
+                     ->expected(1, most_words)
+                     ->allow_extra_args();
   auto* refs =
       app->add_option("--ref", "a branch, tag or commit instead of files on disk; repeatable")
           ->type_name("REF")
@@ -340,8 +347,14 @@ void add_search(CLI::App& root, Action& chosen) {
   auto* no_cache = add_switch(*app, "--no-cache", "use no index that was kept, and keep none");
   app->callback([=, &chosen] {
     chosen = [=](const Context& context) -> Result<Exit> {
+      signal(SIGPIPE, SIG_IGN);
       SearchOptions options;
-      auto given = words->results();
+      auto given = first->results();
+      std::ranges::copy(others->results(), std::back_inserter(given));
+      if (given.size() > 2)
+        return complain(context.err,
+                        fmt::format("{} words: a place and a query are two", given.size()),
+                        "quote a query of several words");
       options.lists_skipped = skipped->count() > 0;
       if (!options.lists_skipped && given.empty())
         return complain(context.err, "what is looked for?", "warren search QUERY; see --help");
@@ -370,7 +383,9 @@ void add_search(CLI::App& root, Action& chosen) {
                   : show.is_terminal ? files_on_terminal
                                      : 0;
       terms.most_files = most == 0 ? SIZE_MAX : most;
-      terms.lines_per_file = show.is_terminal ? 1000 : SIZE_MAX;
+      // One more than is shown, to know that there are more.
+      show.lines_per_file = show.is_terminal && show.form == Form::lines ? 1000 : SIZE_MAX - 1;
+      terms.lines_per_file = show.lines_per_file + 1;
       terms.line_bytes = show.is_terminal || show.form == Form::json ? 512 : SIZE_MAX;
       terms.answer_bytes = page_bytes;
       auto threads = std::clamp(static_cast<int>(std::thread::hardware_concurrency()), 1, 16);

@@ -36,7 +36,10 @@ class Opening {
     if (auto done = find(); !done) return std::unexpected(done.error());
     if (auto done = add_symbols(); !done) return std::unexpected(done.error());
     index_.took = Clock::now() - began;
-    if (cache_ && (new_base_ || new_delta_))
+    const Skipped* unread = cache_ ? find_unread() : nullptr;
+    if (unread != nullptr)
+      index_.warning = fmt::format("{} {}", unread->path, unread->reason);
+    else if (cache_ && (new_base_ || new_delta_))
       index_.keep = [cache = *cache_, key = key_, base = new_base_, delta = new_delta_] {
         return base ? cache.save_base(key, *base) : cache.save_delta(key, *delta);
       };
@@ -44,8 +47,21 @@ class Opening {
   }
 
  private:
+  // What could not be read is not to be remembered as something that cannot be.
+  const Skipped* find_unread() const {
+    if (place_.kind == Kind::repository) return nullptr;
+    for (const auto& segment : *index_.segments)
+      for (const auto& skipped : segment->skipped())
+        if (may_pass(skipped)) return &skipped;
+    return nullptr;
+  }
+
   void open_cache() {
     if (!terms_.uses_cache) return;
+    if (terms_.cache_folder.empty()) {
+      index_.warning = "neither XDG_CACHE_HOME nor HOME says where";
+      return;
+    }
     auto cache = SegmentCache::open(terms_.cache_folder);
     if (!cache) {
       index_.warning = cache.error().what;
@@ -110,9 +126,11 @@ class Opening {
     if (is_extended(**after) && (*after)->back()->arena().size() > kept_delta &&
         (*after)->size() > before_->size()) {
       // One delta that has all that changed since the base, to be kept.
-      auto base = std::make_shared<const SegmentList>(SegmentList{before_->front()});
-      after = update_listing(listing, read_texts, base, terms_.update);
-      if (!after) return std::unexpected(after.error());
+      if (before_->size() > 1) {
+        auto base = std::make_shared<const SegmentList>(SegmentList{before_->front()});
+        after = update_listing(listing, read_texts, base, terms_.update);
+        if (!after) return std::unexpected(after.error());
+      }
       if (is_extended(**after) && (*after)->size() > 1) new_delta_ = (*after)->back();
     }
     index_.origin = is_extended(**after) ? "kept, with what changed" : "made";

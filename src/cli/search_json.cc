@@ -1,4 +1,5 @@
 // Lines of JSON: each is whole and UTF-8, whatever was in a file.
+#include <algorithm>
 #include <boost/json.hpp>
 
 #include "base/utf8.h"
@@ -44,6 +45,23 @@ void put(json::object& object, std::string_view name, const std::string& text) {
   object[name] = valid;
 }
 
+// Equal to any reader, and no mark that moves a terminal's cursor or turns the direction of
+// reading.
+std::string safe_json(const json::object& object) {
+  auto text = json::serialize(object);
+  if (std::ranges::all_of(text, [](char c) { return std::uint8_t(c) < 0x7f; })) return text;
+  std::string out;
+  for (std::string_view rest = text; !rest.empty();) {
+    auto [value, length] = first_code_point(rest);
+    if (is_unsafe(value))
+      out += fmt::format("\\u{:04x}", std::uint32_t(value));
+    else
+      out += rest.substr(0, length);
+    rest.remove_prefix(length);
+  }
+  return out;
+}
+
 json::object object_of(const search::LineMatch& line) {
   json::object object{{"line", line.line}};
   put(object, "text", line.text);
@@ -65,18 +83,19 @@ std::string json_of(const search::FileMatch& file, const std::string& shown) {
   object["path_ranges"] = array_of(file.path_ranges);
   object["matches"] = file.match_count;
   object["score"] = file.score;
+  if (file.is_cut) object["cut"] = true;
   json::array lines;
   for (const auto& line : file.lines) lines.push_back(object_of(line));
   object["lines"] = std::move(lines);
   if (!file.explanation.empty()) object["explanation"] = array_of(file.explanation);
-  return json::serialize(object);
+  return safe_json(object);
 }
 
 std::string json_of(const search::Skipped& skipped) {
   json::object object{{"type", "skipped"}};
   put(object, "path", skipped.path);
   object["reason"] = valid_utf8(skipped.reason);
-  return json::serialize(object);
+  return safe_json(object);
 }
 
 std::string json_summary(const search::Answer& answer, const SearchIndex& index) {
@@ -108,7 +127,7 @@ std::string json_summary(const search::Answer& answer, const SearchIndex& index)
                       {"estimated_matches", answer.estimated_matches},
                       {"next", answer.next},
                       {"stats", std::move(of_index)}};
-  return json::serialize(object);
+  return safe_json(object);
 }
 
 }  // namespace warren::cli

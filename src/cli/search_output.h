@@ -36,8 +36,11 @@ struct SearchShow {
   bool is_terminal = false;
   bool explains = false;
   bool has_context = false;
+  std::size_t lines_per_file = 0;
 };
 
+// Controls of ASCII and of Latin-1, and marks that turn the direction of reading.
+bool is_unsafe(char32_t c);
 // A text of strangers that can neither move the cursor nor turn the direction of reading.
 std::string safe_text(std::string_view text);
 // The same for a path. Control characters, quotes and backslashes are written as git writes them.
@@ -49,6 +52,9 @@ class SearchPrinter {
   SearchPrinter(SearchOutput& output, const SearchPlace& place, const SearchShow& show, Paint paint)
       : output_(output), place_(place), show_(show), paint_(paint) {}
   void print(const search::FileMatch& file);
+  // Files of which lines were left out.
+  std::size_t cut_files() const { return cut_files_; }
+  const std::string& first_cut() const { return first_cut_; }
 
  private:
   std::string name_of(const search::FileMatch& file) const;
@@ -61,6 +67,8 @@ class SearchPrinter {
   SearchShow show_;
   Paint paint_;
   bool is_first_ = true;
+  std::size_t cut_files_ = 0;
+  std::string first_cut_;
 };
 
 std::string json_of(const search::FileMatch& file, const std::string& shown);

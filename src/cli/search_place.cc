@@ -1,6 +1,7 @@
 #include "cli/search_place.h"
 
 #include <filesystem>
+#include <fstream>
 
 #include "search/git.h"
 
@@ -16,7 +17,17 @@ bool is_there(const fs::path& path) {
 }
 
 bool is_bare(const fs::path& folder) {
-  return is_there(folder / "HEAD") && is_there(folder / "objects") && is_there(folder / "refs");
+  std::error_code ignored;
+  if (!fs::is_directory(folder / "objects", ignored) || !fs::is_directory(folder / "refs", ignored))
+    return false;
+  // As git looks at it: any folder may have such names in it.
+  std::string head(64, '\0');
+  std::ifstream file(folder / "HEAD", std::ios::binary);
+  file.read(head.data(), static_cast<std::streamsize>(head.size()));
+  head.resize(static_cast<std::size_t>(file.gcount()));
+  return head.starts_with("ref: refs/") ||
+         (head.size() >= 40 &&
+          head.substr(0, 40).find_first_not_of("0123456789abcdef") == std::string::npos);
 }
 
 // The nearest folder, from this one upwards, that is a work tree.
@@ -29,8 +40,8 @@ std::optional<fs::path> tree_around(fs::path folder) {
 
 // Somebody who names a folder that git ignores wants to see it.
 bool is_ignored(const fs::path& root, const std::string& below) {
-  return search::run_child(search::git(root, {"check-ignore", "--", below}), "", 1u << 20)
-      .has_value();
+  auto terms = search::git_of_user(root, {"check-ignore", "--", "./" + below});
+  return search::run_child(terms, "", 1u << 20).has_value();
 }
 
 }  // namespace
@@ -56,6 +67,16 @@ Result<SearchPlace> find_place(const std::optional<std::string>& given,
   if (!refs.empty()) return SearchPlace{Kind::repository, *tree, below, std::move(refs)};
   if (!below.empty() && is_ignored(*tree, below)) return SearchPlace{Kind::folder, folder, "", {}};
   return SearchPlace{Kind::tree, *tree, below, {}};
+}
+
+SearchPlace plain_place(const std::optional<std::string>& given) {
+  std::error_code ignored;
+  return {SearchPlace::Kind::folder, fs::canonical(given.value_or("."), ignored), "", {}};
+}
+
+bool is_no_repository(const Error& error) {
+  return error.code == Errc::refused && (error.what.contains("not a git repository") ||
+                                         error.what.contains("invalid gitfile format"));
 }
 
 std::string shown_path(const SearchPlace& place, const std::string& path) {

@@ -10,17 +10,16 @@ namespace warren::cli {
 
 namespace {
 
-// Controls of ASCII and of Latin-1, and marks that turn the direction of reading.
-bool is_unsafe(char32_t c) {
-  return (c < 0x20 && c != '\t') || (c >= 0x7f && c < 0xa0) || (c >= 0x202a && c <= 0x202e) ||
-         (c >= 0x2066 && c <= 0x2069) || c == 0x2028 || c == 0x2029;
-}
-
 std::string in_colour(const Paint& paint, std::string_view code, std::string_view text) {
   return paint.is_on() ? fmt::format("\x1b[{}m{}\x1b[0m", code, text) : std::string(text);
 }
 
 }  // namespace
+
+bool is_unsafe(char32_t c) {
+  return (c < 0x20 && c != '\t') || (c >= 0x7f && c < 0xa0) || (c >= 0x202a && c <= 0x202e) ||
+         (c >= 0x2066 && c <= 0x2069) || c == 0x2028 || c == 0x2029;
+}
 
 void SearchOutput::flush() {
   std::string_view rest = waiting_;
@@ -92,6 +91,8 @@ std::string SearchPrinter::name_of(const search::FileMatch& file) const {
 
 void SearchPrinter::print(const search::FileMatch& file) {
   auto name = in_colour(paint_, "35", name_of(file));
+  if (file.is_cut || file.lines.size() > show_.lines_per_file)
+    if (cut_files_++ == 0) first_cut_ = name_of(file);
   if (show_.form == SearchShow::Form::json)
     return output_.write(json_of(file, shown_path(place_, file.path)) + '\n');
   if (show_.form == SearchShow::Form::files) {
@@ -118,7 +119,8 @@ void SearchPrinter::print(const search::FileMatch& file) {
 // Lines of context belong to several matches: each is shown once, in the order of the file.
 void SearchPrinter::print_lines(const search::FileMatch& file, const std::string& name) {
   std::uint32_t next = 1;  // the first that was not shown
-  for (std::size_t i = 0; i < file.lines.size(); ++i) {
+  auto count = std::min(file.lines.size(), show_.lines_per_file);
+  for (std::size_t i = 0; i < count; ++i) {
     const auto& match = file.lines[i];
     auto before = static_cast<std::uint32_t>(match.before.size());
     auto first = match.line - before;

@@ -8,14 +8,16 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cerrno>
 #include <condition_variable>
-#include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <mutex>
 #include <optional>
 #include <thread>
+#include <unordered_set>
 
 #include "search/git.h"
 #include "search/parallel.h"
@@ -32,7 +34,14 @@ int thread_count() {
   return std::clamp(static_cast<int>(std::thread::hardware_concurrency()), 1, 8);
 }
 
-std::string reason_of(int error) { return fmt::format("cannot be read: {}", std::strerror(error)); }
+constexpr std::string_view cannot_be_read = "cannot be read: ";
+std::string reason_of(int error) {
+  return fmt::format("{}{}", cannot_be_read, std::strerror(error));
+}
+
+// We have too little of something just now: what would be left out for that is not left out for
+// what it is, and the next one would be too.
+bool is_ours(int error) { return error == EMFILE || error == ENFILE || error == ENOMEM; }
 
 // A folder that is open, to reach what is in it.
 class Root {
@@ -55,10 +64,29 @@ class Root {
     how.resolve = RESOLVE_NO_SYMLINKS | RESOLVE_BENEATH;
     auto got = static_cast<int>(syscall(SYS_openat2, file_, path.c_str(), &how, sizeof how));
     if (got >= 0 || (errno != ENOSYS && errno != EPERM)) return got;
-    return openat(file_, path.c_str(), static_cast<int>(how.flags));
+    return open_by_steps(path, static_cast<int>(how.flags));
   }
 
  private:
+  // Where the system cannot do it at once.
+  int open_by_steps(std::string_view path, int flags) const {
+    int folder = file_;
+    for (;;) {
+      auto slash = path.find('/');
+      std::string name(path.substr(0, slash));
+      bool is_last = slash == std::string_view::npos;
+      int next = openat(folder, name.c_str(),
+                        is_last ? flags : O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+      int error = errno;
+      if (folder != file_) close(folder);
+      // A link is no folder, to the system; to us it is a link.
+      errno = !is_last && error == ENOTDIR ? ELOOP : error;
+      if (next < 0 || is_last) return next;
+      folder = next;
+      path.remove_prefix(slash + 1);
+    }
+  }
+
   int file_;
 };
 
@@ -66,6 +94,7 @@ class Root {
 struct Found {
   std::vector<TreeEntry> entries = {};
   std::vector<Skipped> skipped = {};
+  std::string failure = {};
   std::uint64_t a = 0, b = 0;  // of the version: sums, for threads find things in any order
 };
 
@@ -103,6 +132,7 @@ class Lister {
     Fingerprint id;
     id.add(path);
     count(id, into);
+    if (is_ours(error)) into.failure = fmt::format("{} {}", path, reason_of(error));
     into.skipped.push_back({std::move(path), reason_of(error)});
   }
 
@@ -111,6 +141,7 @@ class Lister {
     Listing all;
     std::uint64_t a = 0, b = 0;
     for (auto& part : found) {
+      if (!part.failure.empty()) return fail(Errc::unavailable, "{}", part.failure);
       a += part.a;
       b += part.b;
       std::ranges::move(part.entries, std::back_inserter(all.entries));
@@ -166,8 +197,15 @@ class Walk {
     int flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC | (folder.empty() ? 0 : O_NOFOLLOW);
     int file = open(whole.c_str(), flags);
     DIR* open_folder = file < 0 ? nullptr : fdopendir(file);
-    if (open_folder == nullptr) return lister_.skip(folder, errno, into);
-    while (const dirent* entry = readdir(open_folder)) {
+    if (open_folder == nullptr) {
+      int error = errno;
+      if (file >= 0) close(file);
+      return lister_.skip(folder, error, into);
+    }
+    for (;;) {
+      errno = 0;
+      const dirent* entry = readdir(open_folder);
+      if (entry == nullptr) break;
       std::string_view name = entry->d_name;
       if (name == "." || name == ".." || name == ".git") continue;
       auto place = folder.empty() ? std::string(name) : folder + '/' + std::string(name);
@@ -182,6 +220,7 @@ class Walk {
       else if (++files_ <= most_files_ + 1)
         lister_.add(std::move(place), facts, into);
     }
+    if (errno != 0) lister_.skip(folder, errno, into);
     closedir(open_folder);
   }
 
@@ -195,17 +234,9 @@ class Walk {
   std::size_t busy_ = 0;
 };
 
-// With the person's own settings, where his ignore rules are; they are his, so that they are
-// obeyed.
-ChildTerms git_of_user(const std::string& path, std::initializer_list<std::string> arguments) {
-  auto terms = git(path, arguments);
-  std::erase_if(terms.environment, [](const std::string& variable) {
-    return variable.starts_with("HOME=") || variable.starts_with("GIT_CONFIG_GLOBAL=");
-  });
-  for (const char* name : {"HOME", "XDG_CONFIG_HOME"})
-    if (const char* value = std::getenv(name))
-      terms.environment.push_back(fmt::format("{}={}", name, value));
-  return terms;
+// git's own list names nothing else; whoever could make it do so would lead us out of the folder.
+bool leads_out(std::string_view name) {
+  return name.starts_with('/') || ('/' + std::string(name) + '/').contains("/../");
 }
 
 std::vector<std::string> names_in(std::string_view list) {
@@ -215,7 +246,8 @@ std::vector<std::string> names_in(std::string_view list) {
     list.remove_prefix(std::min(list.size(), name.size() + 1));
     if (name.ends_with('/')) name.remove_suffix(1);  // another repository
     // What is not merged is there several times, one after the other.
-    if (!name.empty() && (names.empty() || names.back() != name)) names.emplace_back(name);
+    if (!name.empty() && !leads_out(name) && (names.empty() || names.back() != name))
+      names.emplace_back(name);
   }
   return names;
 }
@@ -246,6 +278,12 @@ std::optional<std::string> read_text(int file, std::size_t most, std::string& te
 
 }  // namespace
 
+bool may_pass(const Skipped& skipped) {
+  if (!skipped.reason.starts_with(cannot_be_read)) return false;
+  return std::ranges::none_of(std::array{EACCES, EPERM, ENXIO},
+                              [&](int error) { return skipped.reason == reason_of(error); });
+}
+
 Result<Listing> list_folder(const std::string& path, const SourceLimits& limits) {
   if (!Root(path).is_open()) return fail(Errc::not_found, "{}: {}", path, std::strerror(errno));
   Lister lister(limits);
@@ -259,9 +297,25 @@ Result<Listing> list_folder(const std::string& path, const SourceLimits& limits)
   return lister.listing(path, found);
 }
 
-Result<Listing> list_work_tree(const std::string& path, const SourceLimits& limits) {
+namespace {
+
+// The list of tracked files as the system knows it: any command that changes it replaces it.
+std::string index_state(const std::string& path) {
+  auto folder = path + "/.git";
+  std::ifstream link(folder);  // of a work tree beside the first: "gitdir: FOLDER"
+  std::string line;
+  if (std::getline(link, line) && line.starts_with("gitdir: "))
+    folder = line[8] == '/' ? line.substr(8) : path + '/' + line.substr(8);
+  struct stat facts{};
+  if (stat((folder + "/index").c_str(), &facts) != 0) return "none";
+  return fmt::format("{} {} {}.{}", facts.st_ino, facts.st_size, facts.st_ctim.tv_sec,
+                     facts.st_ctim.tv_nsec);
+}
+
+Result<Listing> list_once(const std::string& path, const SourceLimits& limits, bool& is_calm) {
   Root root(path);
   if (!root.is_open()) return fail(Errc::not_found, "{}: {}", path, std::strerror(errno));
+  auto before = index_state(path);
   // Tracked files are known at once, new ones only after a look into every folder.
   std::vector<Found> found(2);
   Lister lister(limits);
@@ -274,7 +328,12 @@ Result<Listing> list_work_tree(const std::string& path, const SourceLimits& limi
     auto& into = found[static_cast<std::size_t>(thread)];
     for (auto& name : names_in(*list)) {
       struct stat facts{};
-      if (fstatat(root.file(), name.c_str(), &facts, AT_SYMLINK_NOFOLLOW) == 0)
+      int got = fstatat(root.file(), name.c_str(), &facts, AT_SYMLINK_NOFOLLOW);
+      // A folder that took the place of a file: what is in it is listed for itself.
+      if (got == 0 && S_ISDIR(facts.st_mode) &&
+          faccessat(root.file(), (name + "/.git").c_str(), F_OK, AT_SYMLINK_NOFOLLOW) != 0)
+        continue;
+      if (got == 0)
         lister.add(std::move(name), facts, into);
       else if (errno != ENOENT && errno != ENOTDIR)  // those were removed
         lister.skip(std::move(name), errno, into);
@@ -282,7 +341,26 @@ Result<Listing> list_work_tree(const std::string& path, const SourceLimits& limi
     return ok;
   });
   if (!done) return std::unexpected(done.error());
+  is_calm = index_state(path) == before;
+  if (!is_calm) {  // a file may be on both lists
+    std::unordered_set<std::string> tracked;
+    for (const auto& entry : found[0].entries) tracked.insert(entry.path);
+    std::erase_if(found[1].entries,
+                  [&](const auto& entry) { return tracked.contains(entry.path); });
+  }
   return lister.listing(path, found);
+}
+
+}  // namespace
+
+// The two lists are of two moments: when a file was added between them it may be on neither.
+Result<Listing> list_work_tree(const std::string& path, const SourceLimits& limits) {
+  constexpr int most_attempts = 3;
+  for (int attempt = 1;; ++attempt) {
+    bool is_calm = false;
+    auto listing = list_once(path, limits, is_calm);
+    if (!listing || is_calm || attempt == most_attempts) return listing;
+  }
 }
 
 Result<> read_folder(const std::string& path, std::span<const TreeEntry> entries,
@@ -297,6 +375,11 @@ Result<> read_folder(const std::string& path, std::span<const TreeEntry> entries
       const auto& entry = entries[i];
       int file = root.open_file(entry.path);
       if (file < 0 && errno == ENOENT) continue;
+      if (file < 0 && is_ours(errno)) {
+        int error = errno;
+        has_failed = true;
+        return fail(Errc::unavailable, "{} {}", entry.path, reason_of(error));
+      }
       Document document{entry.path, {}, entry.blob, entry.branches};
       auto reason = file < 0 ? std::optional(errno == ELOOP ? "a symbolic link" : reason_of(errno))
                              : read_text(file, limits.file_bytes, document.text);

@@ -19,5 +19,8 @@ Result<Listing> list_work_tree(const std::string& path, const SourceLimits& limi
 // Takes the texts of entries, as read_entries() does for a repository.
 Result<> read_folder(const std::string& path, std::span<const TreeEntry> entries,
                      const SourceLimits& limits, std::vector<Skipped>& skipped, const Take& take);
+// Whether it was left out for something that may be gone the next time, such as an error of the
+// disk.
+bool may_pass(const Skipped& skipped);
 
 }  // namespace warren::search

@@ -36,4 +36,15 @@ ChildTerms git(const std::string& path, std::initializer_list<std::string> argum
   return terms;
 }
 
+ChildTerms git_of_user(const std::string& path, std::initializer_list<std::string> arguments) {
+  auto terms = git(path, arguments);
+  std::erase_if(terms.environment, [](const std::string& variable) {
+    return variable.starts_with("HOME=") || variable.starts_with("GIT_CONFIG_GLOBAL=");
+  });
+  for (const char* name : {"HOME", "XDG_CONFIG_HOME"})
+    if (const char* value = std::getenv(name))
+      terms.environment.push_back(fmt::format("{}={}", name, value));
+  return terms;
+}
+
 }  // namespace warren::search

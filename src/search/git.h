@@ -13,4 +13,8 @@ namespace warren::search {
 // not fetched.
 ChildTerms git(const std::string& path, std::initializer_list<std::string> arguments);
 
+// The same with the person's own settings, where his ignore rules are; they are his, so that they
+// are obeyed.
+ChildTerms git_of_user(const std::string& path, std::initializer_list<std::string> arguments);
+
 }  // namespace warren::search

@@ -106,7 +106,8 @@ Result<Plan> plan_query(const ParsedQuery& query, MatcherCache& cache) {
   auto root = Planner(plan, query.select, cache).node(*query.root, true);
   if (!root) return std::unexpected(root.error());
   plan.root = std::move(*root);
-  if (!narrows(plan, plan.root))
+  plan.below = query.below;
+  if (plan.below.empty() && !narrows(plan, plan.root))
     return fail(Errc::invalid,
                 "the query would list everything: name a word of three letters or more, or a "
                 "filter such as file: or repo:");

@@ -38,6 +38,7 @@ struct PlanNode {
 struct Plan {
   PlanNode root;
   std::vector<Atom> atoms;
+  std::string below = {};  // the begin of all paths that are asked for
 };
 // Errc::invalid: a pattern that cannot be, or a query that would list everything.
 Result<Plan> plan_query(const ParsedQuery& query, MatcherCache& cache);

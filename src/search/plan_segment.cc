@@ -254,6 +254,14 @@ class Fitting {
   Watch& watch_;
 };
 
+Places files_below(const Segment& segment, const std::string& below) {
+  if (below.empty()) return std::nullopt;
+  std::vector<std::uint32_t> files;
+  for (std::uint32_t file = 0; file < segment.file_count(); ++file)
+    if (segment.file(file).path.starts_with(below)) files.push_back(file);
+  return files;
+}
+
 }  // namespace
 
 SegmentPlan plan_segment(const Plan& plan, std::shared_ptr<const Segment> segment, Watch& watch) {
@@ -261,7 +269,9 @@ SegmentPlan plan_segment(const Plan& plan, std::shared_ptr<const Segment> segmen
   fit.segment = std::move(segment);
   fit.atoms.resize(plan.atoms.size());
   fit.root = fitted(plan.root, *fit.segment);
-  fit.files = Fitting(plan, fit, watch).files_of(fit.root, std::nullopt);
+  auto within = files_below(*fit.segment, plan.below);
+  fit.files = Fitting(plan, fit, watch).files_of(fit.root, within);
+  if (within) fit.files = fit.files ? intersected(*fit.files, *within) : std::move(within);
   for (std::size_t i = 0; i < plan.atoms.size(); ++i) {
     if (!plan.atoms[i].looks_at_content() || fit.root.kind == Kind::no) continue;
     std::uint64_t blocks =

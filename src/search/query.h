@@ -54,6 +54,7 @@ struct ParsedQuery {
   QueryPtr root;
   Select select = Select::lines;       // of type: and select:
   std::optional<std::uint64_t> count;  // matches looked for; 0 (count:all): all of them
+  std::string below = {};              // "src/cli/": paths that begin so, and no others
 };
 
 inline constexpr std::size_t most_query_bytes = 4096;

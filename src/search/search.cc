@@ -65,6 +65,7 @@ class Search {
     if (!plan) return std::unexpected(plan.error());
     plan_ = std::move(*plan);
     asked_ = hash_of(to_string(*query_.root), static_cast<std::uint64_t>(query_.select));
+    if (!query_.below.empty()) asked_ = hash_of(query_.below, asked_);
     for (const auto& segment : segments_) {
       asked_ = hash_of(segment->name(), asked_);
       asked_ = hash_of(segment->version(), asked_);
@@ -269,7 +270,8 @@ class Search {
       for (std::size_t i = 0; i < segment.branches().size(); ++i)
         if (segment.is_on_branch(hit.file, static_cast<std::uint16_t>(i)))
           match.branches.push_back(segment.branches()[i]);
-      if (!look_again(search, hit, match, left) && !is_first) return false;
+      match.is_cut = !look_again(search, hit, match, left);
+      if (match.is_cut && !is_first) return false;
     }
     bytes = left;
     answer_.files.push_back(std::move(match));

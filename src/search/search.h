@@ -48,6 +48,7 @@ struct FileMatch {
   std::vector<std::string> branches = {};
   std::vector<Range> path_ranges = {};
   std::vector<LineMatch> lines = {};
+  bool is_cut = false;  // more lines than an answer may have
   std::uint64_t match_count = 0;
   double score = 0;
   std::vector<std::string> explanation = {};  // "5500 the definition of it (function)"

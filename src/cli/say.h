@@ -1,0 +1,18 @@
+#pragma once
+// Messages for people, on standard error.
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <string>
+#include <utility>
+
+namespace warren::cli {
+
+// Whether anybody can hear it changes nothing: fmt::print would throw when it cannot be written.
+template <class... Values>
+void say(fmt::format_string<Values...> format, Values&&... values) {
+  auto text = fmt::format(format, std::forward<Values>(values)...);
+  std::fwrite(text.data(), 1, text.size(), stderr);
+}
+
+}  // namespace warren::cli
