@@ -90,8 +90,11 @@ TEST_CASE("64 callers write while the primary is killed: none hangs, and none is
         check_history(load, connection, t.primary());
         co_await eventually(
             30s, "the sentinels' new configuration is known",
-            [](Client& c, auto& e) { return c.topology().epoch > e; }, client, epoch);
-        CHECK(client.topology().nodes[0].address.port == t.primary().port());
+            [](Client& c, auto& e, SentinelTrio& all) {
+              auto topology = c.topology();
+              return topology.epoch > e && topology.nodes[0].address.port == all.primary().port();
+            },
+            client, epoch, t);
       },
       trio);
 }

@@ -210,7 +210,8 @@ Work Surface::Core::answer(const HttpRequest& request, HttpAnswer& answer) {
             served->outputs, client, path};
   auto group = Group::operators;
   auto work = route(call, group);
-  if (is_limited) limit_.charge(client, call.cost + static_cast<double>(answer.body.size()) / 8192);
+  std::size_t pages = answer.body.size() / 8192;  // a small answer costs nothing more
+  if (is_limited) limit_.charge(client, call.cost + static_cast<double>(pages));
   if (work) return counted(*this, group, answer, *std::move(work));
   count(group, answer.status);
   return std::nullopt;
