@@ -427,6 +427,32 @@ TEST_CASE("what the instance that a node has left writes, late, changes nothing"
       server);
 }
 
+TEST_CASE("what is said again with another time has that time everywhere") {
+  RedisServer server;
+  with_clusters(
+      {settings_for(server), settings_for(server)},
+      [](Members& all, RedisServer& s) -> awaitable<void> {
+        auto& a = *all[0]->cluster;
+        auto& b = *all[1]->cluster;
+        REQUIRE(a.report("n1", report_of(1)));
+        co_await eventually_equal(a, b);
+        auto value = s.cli({"GET", "{abc}:stream_instances:s0:n1"});
+        auto year = value.find("\"last_update\":\"");
+        REQUIRE(year != value.npos);
+        value.replace(year + 15, 4, "2025");
+        s.cli({"SET", "{abc}:stream_instances:s0:n1", value});
+        s.cli({"PUBLISH", "foghorn:{abc}:state_updates",
+               R"({"type":"stream_instance","id":"s0:n1"})"});
+        s.cli({"SET", "{abc}:nodes:next", R"({"node_id":"next","base_url":"u"})"});
+        s.cli({"PUBLISH", "foghorn:{abc}:state_updates", R"({"type":"node","id":"next"})"});
+        auto are_told = [](Cluster& x, Cluster& y) { return x.node("next") && y.node("next"); };
+        co_await eventually(20s, "both have come so far", are_told, a, b);
+        co_await eventually_equal(a, b);
+        CHECK(s.cli({"GET", "{abc}:stream_instances:s0:n1"}) == value);
+      },
+      server);
+}
+
 TEST_CASE("nothing is taken before all is loaded, and a stream that both let go goes offline") {
   RedisServer server;
   with_clusters(

@@ -173,8 +173,10 @@ void Cluster::Core::take_instance(StreamInstanceState incoming) {
   if (known && carrier && carrier->is_own && !is_rewritten_) {
     auto ours = *known;
     fill_identity(ours, incoming);
-    if (!says_the_same(ours, incoming)) mark(key);
-    return model.put_instance(std::move(ours));
+    if (!says_the_same(ours, incoming)) {
+      mark(key);
+      return model.put_instance(std::move(ours));
+    }  // otherwise only its time differs, and all have that of the log
   }
   bool is_filled = known && fill_identity(incoming, *known);
   model.put_instance(std::move(incoming));
