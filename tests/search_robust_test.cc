@@ -161,7 +161,7 @@ TEST_CASE("deadlines hold in long lists, many choices and patterns across lines"
             duration_cast<std::chrono::milliseconds>(answer.stats.plan).count(), " + ",
             duration_cast<std::chrono::milliseconds>(answer.stats.find).count(), ", ",
             (answer.is_complete ? "complete" : answer.why_incomplete));
-    CHECK(ms < 2000);
+    CHECK(ms < 5000);
   }
 }
 
