@@ -23,7 +23,9 @@ std::vector<std::string> environment() {
 Result<Outcome> run_command(const Command& command) {
   Outcome outcome;
   auto start = Clock::now();
-  auto child = search::Child::start({.argv = command.argv, .environment = environment()});
+  // Ours writes its index.
+  auto child = search::Child::start(
+      {.argv = command.argv, .environment = environment(), .file_bytes = std::size_t{8} << 30});
   if (!child) return std::unexpected(child.error());
   std::vector<char> bytes(1u << 16);
   std::string_view nothing;

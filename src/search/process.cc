@@ -19,7 +19,6 @@ namespace warren::search {
 
 namespace {
 
-constexpr rlim_t most_complaint = 1u << 20;
 constexpr int pipe_bytes = 1 << 20;                 // fewer turns between the two sides
 constexpr std::chrono::minutes longest_silence{5};  // git looks through a cold disk in silence
 
@@ -108,8 +107,8 @@ Result<Child> Child::start(const ChildTerms& terms) {
     return fail(Errc::unavailable, "{} cannot be run: {}", terms.argv[0], std::strerror(error));
   }
   note(0, child.pid_);
-  rlimit words{most_complaint, most_complaint};  // it writes no file but its complaints
-  prlimit(child.pid_, RLIMIT_FSIZE, &words, nullptr);
+  rlimit files{terms.file_bytes, terms.file_bytes};
+  prlimit(child.pid_, RLIMIT_FSIZE, &files, nullptr);
   if (terms.memory_bytes > 0) {
     rlimit limit{terms.memory_bytes, terms.memory_bytes};
     prlimit(child.pid_, RLIMIT_AS, &limit, nullptr);

@@ -17,6 +17,7 @@ struct ChildTerms {
   std::vector<std::string> argv;         // the first word is looked up in $PATH
   std::vector<std::string> environment;  // "NAME=value"; all that the child gets
   std::size_t memory_bytes = 0;          // of its address space; 0: as much as it likes
+  std::size_t file_bytes = 1u << 20;     // of a file that it writes, its complaints among them
 };
 
 // It gets our pipes and nothing else of ours, and dies with this object.
