@@ -86,7 +86,7 @@ inline std::vector<Document> random_documents(Dice& dice, const std::vector<std:
   std::size_t size = 0;
   for (int i = 0; size < bytes; ++i) {
     Document document;
-    document.path = "src/" + random_line(dice, 6, 12) + std::to_string(i) +
+    document.path = "src/" + random_line(dice, 6, 12) + "_" + std::to_string(i) +
                     (i % 3 == 0   ? "/foo"
                      : i % 7 == 0 ? "/a\nb.c"
                                   : "/lock.c");
