@@ -25,27 +25,41 @@ struct Chunk {
   std::vector<Hit> hits = {};
 };
 
-class Search {
- public:
-  Search(std::span<const std::shared_ptr<const Segment>> segments, const ParsedQuery& query,
-         const SearchTerms& terms)
-      : segments_(segments),
-        query_(query),
-        terms_(terms),
-        most_matches_(query.count.value_or(terms.most_matches)),
-        watch_(earlier(terms.deadline), terms.cancelled) {}
+}  // namespace
 
-  Result<Answer> run() {
+class Search::Run {
+ public:
+  Run(std::vector<std::shared_ptr<const Segment>> segments, const ParsedQuery& query,
+      SearchTerms terms)
+      : segments_(std::move(segments)),
+        query_(query),
+        terms_(std::move(terms)),
+        most_matches_(query.count.value_or(terms_.most_matches)),
+        watch_(earlier(terms_.deadline), terms_.cancelled) {}
+
+  bool run(Clock::time_point until) {
     auto start = Clock::now();
-    if (auto planned = plan(); !planned) return std::unexpected(planned.error());
+    if (!is_planned_) {
+      is_planned_ = true;
+      planned_ = plan();
+      if (!planned_) return true;
+      make_chunks();
+      answer_.stats.plan = Clock::now() - start;
+      start = Clock::now();
+    }
+    find(until);
+    bool is_found = is_enough() || next_chunk_ >= chunks_.size();
+    if (is_found) settle();
     auto found = Clock::now();
-    answer_.stats.plan = found - start;
-    find();
-    settle();
-    auto ranked = Clock::now();
-    answer_.stats.find = ranked - found;
+    answer_.stats.find += found - start;
+    if (!is_found) return false;
     show();
-    answer_.stats.rank = Clock::now() - ranked;
+    answer_.stats.rank = Clock::now() - found;
+    return true;
+  }
+
+  Result<Answer> answer() {
+    if (!planned_) return std::unexpected(planned_.error());
     return std::move(answer_);
   }
 
@@ -104,27 +118,30 @@ class Search {
       if (fits_[i].root.kind != PlanNode::Kind::no) add(i, false, fits_[i].count());
   }
 
-  void find() {
-    make_chunks();
+  void find(Clock::time_point until) {
     int threads =
         answer_.stats.candidate_blocks < least_blocks_for_threads ? 1 : std::max(1, terms_.threads);
-    if (threads == 1) return work();
-    auto done = in_parallel(threads, [this](int) -> Result<> {
-      work();
+    if (threads == 1) return work(until);
+    auto done = in_parallel(threads, [this, until](int) -> Result<> {
+      work(until);
       return ok;
     });
     // Without memory for another thread what was found is still true, and the rest is left open.
     if (!done) watch_.stop(Stop::time);
   }
 
-  void work() {
+  bool is_enough() const {
+    return watch_.why() != Stop::none || (most_matches_ != 0 && matches_ >= most_matches_);
+  }
+
+  void work(Clock::time_point until) {
     std::optional<FileSearch> search;
     std::uint32_t segment = UINT32_MAX;
     std::uint64_t bytes = 0;
-    for (;;) {
-      if (most_matches_ != 0 && matches_.load() >= most_matches_) break;
+    // One chunk at least, however short the slice.
+    for (bool is_over = false; !is_enough() && !is_over; is_over = Clock::now() >= until) {
       std::size_t place = next_chunk_.fetch_add(1);
-      if (place >= chunks_.size() || watch_.why() != Stop::none) break;
+      if (place >= chunks_.size()) break;
       auto& chunk = chunks_[place];
       if (chunk.segment != segment) {
         if (search) bytes += search->checked_bytes();
@@ -294,9 +311,9 @@ class Search {
     return false;
   }
 
-  std::span<const std::shared_ptr<const Segment>> segments_;
+  std::vector<std::shared_ptr<const Segment>> segments_;
   const ParsedQuery& query_;
-  const SearchTerms& terms_;
+  SearchTerms terms_;
   std::uint64_t most_matches_;
   Watch watch_;
   Plan plan_;
@@ -307,15 +324,24 @@ class Search {
   std::atomic<std::size_t> next_chunk_ = 0;
   std::atomic<std::uint64_t> matches_ = 0, checked_bytes_ = 0;
   std::vector<Hit> hits_;
-  bool lacks_symbols_ = false;
+  bool lacks_symbols_ = false, is_planned_ = false;
+  Result<> planned_ = ok;
   Answer answer_;
 };
 
-}  // namespace
+Search::Search(std::vector<std::shared_ptr<const Segment>> segments, const ParsedQuery& query,
+               SearchTerms terms)
+    : run_(std::make_unique<Run>(std::move(segments), query, std::move(terms))) {}
+Search::~Search() = default;
+
+bool Search::run(Clock::time_point until) { return run_->run(until); }
+Result<Answer> Search::answer() { return run_->answer(); }
 
 Result<Answer> search(std::span<const std::shared_ptr<const Segment>> segments,
                       const ParsedQuery& query, const SearchTerms& terms) {
-  return Search(segments, query, terms).run();
+  Search search({segments.begin(), segments.end()}, query, terms);
+  search.run(Clock::time_point::max());
+  return search.answer();
 }
 
 }  // namespace warren::search
