@@ -58,6 +58,17 @@ int on_match(unsigned, unsigned long long, unsigned long long to, unsigned, void
   return scan.take(scan.text.substr(begin, end - begin), begin) ? 0 : 1;
 }
 
+struct CoreScan {
+  Stretches stretches;
+  const std::function<bool(Span)>& take;
+};
+
+int on_core(unsigned, unsigned long long, unsigned long long to, unsigned, void* context) {
+  auto& scan = *static_cast<CoreScan*>(context);
+  auto stretch = scan.stretches.add(to);
+  return !stretch || scan.take(*stretch) ? 0 : 1;
+}
+
 int on_any_match(unsigned, unsigned long long, unsigned long long, unsigned, void* context) {
   *static_cast<bool*>(context) = true;
   return 1;
@@ -83,6 +94,8 @@ Result<std::shared_ptr<const Matcher>> Matcher::compile(const Pattern& pattern) 
     matcher->matches_everything_ = search::matches_everything(regex->root);
     matcher->formula_ = formula_of(*regex);
     matcher->hyperscan_ = for_hyperscan(*regex);
+    if (matcher->hyperscan_ && regex->is_multi_line) matcher->core_ = core_of(*regex);
+    if (matcher->core_) matcher->hyperscan_ = for_hyperscan(matcher->core_->regex);
     text = for_re2(*regex);
   } else {
     matcher->is_multi_line_ = says_newline(text);
@@ -106,7 +119,7 @@ void Matcher::expect(std::size_t bytes) const {
   was_tried_ = true;
   hs_database_t* database = nullptr;
   hs_compile_error_t* error = nullptr;
-  unsigned flags = HS_FLAG_MULTILINE | (is_multi_line_ ? HS_FLAG_SINGLEMATCH : 0);
+  unsigned flags = HS_FLAG_MULTILINE | (is_multi_line_ && !core_ ? HS_FLAG_SINGLEMATCH : 0);
   if (hs_compile(hyperscan_->text.c_str(), flags, HS_MODE_BLOCK, nullptr, &database, &error) ==
       HS_SUCCESS)
     database_ = database;
@@ -114,11 +127,12 @@ void Matcher::expect(std::size_t bytes) const {
     hs_free_compile_error(error);
 }
 
-void Matcher::find_lines(std::string_view text, std::vector<Span>& into, std::size_t most) const {
+void Matcher::find_lines(std::string_view text, Span within, std::vector<Span>& into,
+                         std::size_t most) const {
   re2::StringPiece piece(text.data(), text.size()), found;
   std::size_t line_end = 0;  // of a line that has an empty match already
-  for (std::size_t at = 0; at < text.size() && most > 0;) {
-    if (!re2_->Match(piece, at, text.size(), RE2::UNANCHORED, &found, 1)) return;
+  for (std::size_t at = within.begin; at < within.end && most > 0;) {
+    if (!re2_->Match(piece, at, within.end, RE2::UNANCHORED, &found, 1)) return;
     auto begin = static_cast<std::size_t>(found.data() - text.data());
     // Behind the last line's end there is no line.
     if (begin == text.size() && text.back() == '\n') return;
@@ -162,21 +176,34 @@ void Finder::find_all(std::string_view text, bool is_ascii, std::vector<Span>& i
   void* database = matcher_->database_.load(std::memory_order_acquire);
   bool can_help = database != nullptr && (is_ascii || !matcher_->hyperscan_->is_for_ascii) &&
                   has_scratch(database);
-  if (!can_help) return matcher_->find_lines(text, into, most);
+  const Span all{0, static_cast<std::uint32_t>(text.size())};
+  if (!can_help) return matcher_->find_lines(text, all, into, most);
   auto run = [&](match_event_handler handler, void* context) {
     hs_scan(static_cast<hs_database_t*>(database), text.data(), static_cast<unsigned>(text.size()),
             0, static_cast<hs_scratch_t*>(scratch_), handler, context);
   };
+  if (matcher_->core_) {
+    std::function<bool(Span)> take = [&](Span stretch) {
+      std::size_t before = into.size();
+      matcher_->find_lines(text, stretch, into, most);
+      most -= into.size() - before;
+      return most > 0;
+    };
+    CoreScan scan{.stretches = Stretches(*matcher_->core_, text), .take = take};
+    run(on_core, &scan);
+    if (auto last = scan.stretches.last(); last && most > 0) take(*last);
+    return;
+  }
   if (matcher_->is_multi_line_) {
     bool is_there = false;
     run(on_any_match, &is_there);
-    if (is_there) matcher_->find_lines(text, into, most);
+    if (is_there) matcher_->find_lines(text, all, into, most);
     return;
   }
   std::function<bool(std::string_view, std::size_t)> take = [&](std::string_view line,
                                                                 std::size_t begin) {
     std::size_t before = into.size();
-    matcher_->find_lines(line, into, most);
+    matcher_->find_lines(line, {0, static_cast<std::uint32_t>(line.size())}, into, most);
     for (std::size_t i = before; i < into.size(); ++i) {
       into[i].begin += static_cast<std::uint32_t>(begin);
       into[i].end += static_cast<std::uint32_t>(begin);

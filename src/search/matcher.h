@@ -5,6 +5,7 @@
 // Hyperscan, which is several times faster, says first in which lines RE2 should look. Hyperscan
 // is left out when it would not pay to compile for it, when it refuses the pattern, and in text
 // beyond ASCII when the pattern has something that is there more than a byte (a "." or a "[^x]").
+// Of a pattern across lines it looks for the core (see core.h), and RE2 around that.
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -14,6 +15,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "search/core.h"
 #include "search/formula.h"
 #include "search/literal.h"
 #include "search/query.h"
@@ -43,13 +45,15 @@ class Matcher {
  private:
   friend class Finder;
   Matcher() = default;
-  void find_lines(std::string_view text, std::vector<Span>& into, std::size_t most) const;
+  void find_lines(std::string_view text, Span within, std::vector<Span>& into,
+                  std::size_t most) const;
 
   Formula formula_;
   bool is_multi_line_ = false, matches_everything_ = false;
   std::optional<Literal> literal_;
   std::unique_ptr<re2::RE2> re2_;
-  std::optional<HyperscanPattern> hyperscan_;
+  std::optional<Core> core_;                   // of a multi-line pattern
+  std::optional<HyperscanPattern> hyperscan_;  // of the core, if there is one
   mutable std::mutex mutex_;
   mutable bool was_tried_ = false;                 // under the mutex
   mutable std::atomic<void*> database_ = nullptr;  // hs_database_t, once it is there
