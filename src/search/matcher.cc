@@ -14,6 +14,8 @@ namespace {
 constexpr std::size_t least_for_hyperscan = 700'000;
 constexpr std::int64_t most_re2_memory = 16 << 20;
 
+Span whole(std::string_view text) { return {0, static_cast<std::uint32_t>(text.size())}; }
+
 bool is_ascii_text(std::string_view text) {
   return std::ranges::all_of(text, [](char c) { return static_cast<unsigned char>(c) < 0x80; });
 }
@@ -127,8 +129,8 @@ void Matcher::expect(std::size_t bytes) const {
     hs_free_compile_error(error);
 }
 
-void Matcher::find_lines(std::string_view text, Span within, std::vector<Span>& into,
-                         std::size_t most) const {
+void Matcher::find(std::string_view text, Span within, std::vector<Span>& into,
+                   std::size_t most) const {
   re2::StringPiece piece(text.data(), text.size()), found;
   std::size_t line_end = 0;  // of a line that has an empty match already
   for (std::size_t at = within.begin; at < within.end && most > 0;) {
@@ -172,38 +174,32 @@ bool Finder::has_scratch(void* database) {
 void Finder::find_all(std::string_view text, bool is_ascii, std::vector<Span>& into,
                       std::size_t most) {
   if (text.empty()) return;
-  if (matcher_->literal_) return matcher_->literal_->find_all(text, into, most);
-  void* database = matcher_->database_.load(std::memory_order_acquire);
-  bool can_help = database != nullptr && (is_ascii || !matcher_->hyperscan_->is_for_ascii) &&
+  const auto& matcher = *matcher_;
+  if (matcher.literal_) return matcher.literal_->find_all(text, into, most);
+  void* database = matcher.database_.load(std::memory_order_acquire);
+  bool can_help = database != nullptr && (is_ascii || !matcher.hyperscan_->is_for_ascii) &&
                   has_scratch(database);
-  const Span all{0, static_cast<std::uint32_t>(text.size())};
-  if (!can_help) return matcher_->find_lines(text, all, into, most);
-  auto run = [&](match_event_handler handler, void* context) {
-    hs_scan(static_cast<hs_database_t*>(database), text.data(), static_cast<unsigned>(text.size()),
-            0, static_cast<hs_scratch_t*>(scratch_), handler, context);
-  };
-  if (matcher_->core_) {
-    std::function<bool(Span)> take = [&](Span stretch) {
-      std::size_t before = into.size();
-      matcher_->find_lines(text, stretch, into, most);
-      most -= into.size() - before;
-      return most > 0;
-    };
-    CoreScan scan{.stretches = Stretches(*matcher_->core_, text), .take = take};
-    run(on_core, &scan);
-    if (auto last = scan.stretches.last(); last && most > 0) take(*last);
-    return;
+  if (can_help && matcher.core_) return find_around_cores(text, into, most);
+  if (can_help && !matcher.is_multi_line_) return find_in_lines(text, into, most);
+  bool may_be_there = true;
+  if (can_help) {
+    may_be_there = false;
+    scan(text, on_any_match, &may_be_there);
   }
-  if (matcher_->is_multi_line_) {
-    bool is_there = false;
-    run(on_any_match, &is_there);
-    if (is_there) matcher_->find_lines(text, all, into, most);
-    return;
-  }
+  if (may_be_there) matcher.find(text, whole(text), into, most);
+}
+
+// Hyperscan says where; a handler that returns 1 ends it.
+void Finder::scan(std::string_view text, MatchHandler handler, void* context) {
+  hs_scan(static_cast<hs_database_t*>(made_for_), text.data(), static_cast<unsigned>(text.size()),
+          0, static_cast<hs_scratch_t*>(scratch_), handler, context);
+}
+
+void Finder::find_in_lines(std::string_view text, std::vector<Span>& into, std::size_t most) {
   std::function<bool(std::string_view, std::size_t)> take = [&](std::string_view line,
                                                                 std::size_t begin) {
     std::size_t before = into.size();
-    matcher_->find_lines(line, {0, static_cast<std::uint32_t>(line.size())}, into, most);
+    matcher_->find(line, whole(line), into, most);
     for (std::size_t i = before; i < into.size(); ++i) {
       into[i].begin += static_cast<std::uint32_t>(begin);
       into[i].end += static_cast<std::uint32_t>(begin);
@@ -211,8 +207,20 @@ void Finder::find_all(std::string_view text, bool is_ascii, std::vector<Span>& i
     most -= into.size() - before;
     return most > 0;
   };
-  LineScan scan{.text = text, .take = take};
-  run(on_match, &scan);
+  LineScan lines{.text = text, .take = take};
+  scan(text, on_match, &lines);
+}
+
+void Finder::find_around_cores(std::string_view text, std::vector<Span>& into, std::size_t most) {
+  std::function<bool(Span)> take = [&](Span stretch) {
+    std::size_t before = into.size();
+    matcher_->find(text, stretch, into, most);
+    most -= into.size() - before;
+    return most > 0;
+  };
+  CoreScan cores{.stretches = Stretches(*matcher_->core_, text), .take = take};
+  scan(text, on_core, &cores);
+  if (auto last = cores.stretches.last(); last && most > 0) take(*last);
 }
 
 bool Finder::finds(std::string_view text, bool is_ascii) {

@@ -45,8 +45,8 @@ class Matcher {
  private:
   friend class Finder;
   Matcher() = default;
-  void find_lines(std::string_view text, Span within, std::vector<Span>& into,
-                  std::size_t most) const;
+  // By RE2 alone.
+  void find(std::string_view text, Span within, std::vector<Span>& into, std::size_t most) const;
 
   Formula formula_;
   bool is_multi_line_ = false, matches_everything_ = false;
@@ -76,7 +76,11 @@ class Finder {
   const Matcher& matcher() const { return *matcher_; }
 
  private:
+  using MatchHandler = int (*)(unsigned, unsigned long long, unsigned long long, unsigned, void*);
   bool has_scratch(void* database);
+  void scan(std::string_view text, MatchHandler handler, void* context);
+  void find_in_lines(std::string_view text, std::vector<Span>& into, std::size_t most);
+  void find_around_cores(std::string_view text, std::vector<Span>& into, std::size_t most);
 
   std::shared_ptr<const Matcher> matcher_;
   void* scratch_ = nullptr;   // hs_scratch_t
