@@ -13,6 +13,7 @@ namespace {
 // Below this the compiler of Hyperscan takes longer than RE2 does for all of it.
 constexpr std::size_t least_for_hyperscan = 700'000;
 constexpr std::int64_t most_re2_memory = 16 << 20;
+constexpr std::size_t bytes_per_clock = 256 << 10;
 
 Span whole(std::string_view text) { return {0, static_cast<std::uint32_t>(text.size())}; }
 
@@ -129,11 +130,17 @@ void Matcher::expect(std::size_t bytes) const {
     hs_free_compile_error(error);
 }
 
-void Matcher::find(std::string_view text, Span within, std::vector<Span>& into,
-                   std::size_t most) const {
+void Matcher::find(std::string_view text, Span within, std::vector<Span>& into, std::size_t most,
+                   Watch* watch) const {
   re2::StringPiece piece(text.data(), text.size()), found;
   std::size_t line_end = 0;  // of a line that has an empty match already
+  std::size_t looked_at = 0;
   for (std::size_t at = within.begin; at < within.end && most > 0;) {
+    looked_at += within.end - at;  // at most
+    if (watch != nullptr && looked_at > bytes_per_clock) {
+      looked_at = 0;
+      if (watch->is_over()) return;
+    }
     if (!re2_->Match(piece, at, within.end, RE2::UNANCHORED, &found, 1)) return;
     auto begin = static_cast<std::size_t>(found.data() - text.data());
     // Behind the last line's end there is no line.
@@ -153,12 +160,14 @@ void Matcher::find(std::string_view text, Span within, std::vector<Span>& into,
   }
 }
 
-Finder::Finder(std::shared_ptr<const Matcher> matcher) : matcher_(std::move(matcher)) {}
+Finder::Finder(std::shared_ptr<const Matcher> matcher, Watch* watch)
+    : matcher_(std::move(matcher)), watch_(watch) {}
 Finder::~Finder() {
   if (scratch_ != nullptr) hs_free_scratch(static_cast<hs_scratch_t*>(scratch_));
 }
 Finder::Finder(Finder&& other) noexcept
     : matcher_(std::move(other.matcher_)),
+      watch_(other.watch_),
       scratch_(std::exchange(other.scratch_, nullptr)),
       made_for_(std::exchange(other.made_for_, nullptr)) {}
 
@@ -186,7 +195,7 @@ void Finder::find_all(std::string_view text, bool is_ascii, std::vector<Span>& i
     may_be_there = false;
     scan(text, on_any_match, &may_be_there);
   }
-  if (may_be_there) matcher.find(text, whole(text), into, most);
+  if (may_be_there) matcher.find(text, whole(text), into, most, watch_);
 }
 
 // Hyperscan says where; a handler that returns 1 ends it.
@@ -199,13 +208,13 @@ void Finder::find_in_lines(std::string_view text, std::vector<Span>& into, std::
   std::function<bool(std::string_view, std::size_t)> take = [&](std::string_view line,
                                                                 std::size_t begin) {
     std::size_t before = into.size();
-    matcher_->find(line, whole(line), into, most);
+    matcher_->find(line, whole(line), into, most, watch_);
     for (std::size_t i = before; i < into.size(); ++i) {
       into[i].begin += static_cast<std::uint32_t>(begin);
       into[i].end += static_cast<std::uint32_t>(begin);
     }
     most -= into.size() - before;
-    return most > 0;
+    return most > 0 && !is_over();
   };
   LineScan lines{.text = text, .take = take};
   scan(text, on_match, &lines);
@@ -214,13 +223,13 @@ void Finder::find_in_lines(std::string_view text, std::vector<Span>& into, std::
 void Finder::find_around_cores(std::string_view text, std::vector<Span>& into, std::size_t most) {
   std::function<bool(Span)> take = [&](Span stretch) {
     std::size_t before = into.size();
-    matcher_->find(text, stretch, into, most);
+    matcher_->find(text, stretch, into, most, watch_);
     most -= into.size() - before;
-    return most > 0;
+    return most > 0 && !is_over();
   };
   CoreScan cores{.stretches = Stretches(*matcher_->core_, text), .take = take};
   scan(text, on_core, &cores);
-  if (auto last = cores.stretches.last(); last && most > 0) take(*last);
+  if (auto last = cores.stretches.last(); last && most > 0 && !is_over()) take(*last);
 }
 
 bool Finder::finds(std::string_view text, bool is_ascii) {

@@ -20,6 +20,7 @@
 #include "search/literal.h"
 #include "search/query.h"
 #include "search/regex.h"
+#include "search/watch.h"
 
 namespace re2 {
 class RE2;
@@ -46,7 +47,8 @@ class Matcher {
   friend class Finder;
   Matcher() = default;
   // By RE2 alone.
-  void find(std::string_view text, Span within, std::vector<Span>& into, std::size_t most) const;
+  void find(std::string_view text, Span within, std::vector<Span>& into, std::size_t most,
+            Watch* watch) const;
 
   Formula formula_;
   bool is_multi_line_ = false, matches_everything_ = false;
@@ -62,7 +64,9 @@ class Matcher {
 // A thread's way to use a matcher.
 class Finder {
  public:
-  explicit Finder(std::shared_ptr<const Matcher> matcher);
+  // From every match a pattern may look ahead to the end of its line, which may be all of a file:
+  // a watch ends even that. When it is over, what was found is not all.
+  explicit Finder(std::shared_ptr<const Matcher> matcher, Watch* watch = nullptr);
   ~Finder();
   Finder(Finder&& other) noexcept;
   Finder(const Finder&) = delete;
@@ -82,7 +86,10 @@ class Finder {
   void find_in_lines(std::string_view text, std::vector<Span>& into, std::size_t most);
   void find_around_cores(std::string_view text, std::vector<Span>& into, std::size_t most);
 
+  bool is_over() const { return watch_ != nullptr && watch_->why() != Stop::none; }
+
   std::shared_ptr<const Matcher> matcher_;
+  Watch* watch_;
   void* scratch_ = nullptr;   // hs_scratch_t
   void* made_for_ = nullptr;  // the database
   std::vector<Span> spans_;
