@@ -122,6 +122,7 @@ class Round {
       }
       if (!answer) return is_wrong(*query.root, name, answer.error().what);
       if (!expected) expected = FuzzReference(documents_, meanings_).answer(*query.root);
+      if (answer->why_incomplete == "time") watch.stop(Stop::time);
       if (watch.is_over()) return true;
       ++tally_.answers;
       auto why = difference(*answer, *expected);
