@@ -88,6 +88,15 @@ void flatten(const RegexNode& node, std::vector<const RegexNode*>& into) {
   for (const auto& part : node.parts) flatten(part, into);
 }
 
+// Hyperscan knows of an assertion like $ only when it has seen the next byte, and tells of others
+// meanwhile. Without them there are a few cores more, and they come in order.
+RegexNode without_assertions(const RegexNode& node) {
+  RegexNode copy = node;
+  if (node.kind >= Kind::begin_line && node.kind <= Kind::not_boundary) copy.kind = Kind::empty;
+  for (auto& part : copy.parts) part = without_assertions(part);
+  return copy;
+}
+
 struct Candidate {
   std::size_t begin = 0, end = 0;
   std::uint32_t weight = 0, bytes = 0;
@@ -128,7 +137,8 @@ std::optional<Core> core_of(const Regex& regex) {
   core.regex.is_multi_line = true;
   core.regex.root.kind = Kind::sequence;
   core.most_bytes = best.bytes;
-  for (std::size_t i = best.begin; i < best.end; ++i) core.regex.root.parts.push_back(*parts[i]);
+  for (std::size_t i = best.begin; i < best.end; ++i)
+    core.regex.root.parts.push_back(without_assertions(*parts[i]));
   auto add = [](std::vector<Core::Step>& steps, const Extent& extent) {
     if (!extent.most)
       steps.push_back({.run = extent.bytes});

@@ -23,7 +23,7 @@ struct Core {
     std::uint32_t most = 0;
     std::bitset<256> run = {};
   };
-  Regex regex;  // in every match; not beyond ASCII but byte by byte
+  Regex regex;  // in every match; no assertions, and not beyond ASCII but byte by byte
   std::uint32_t most_bytes = 0;
   std::vector<Step> before, after;  // the nearest first
 };

@@ -23,10 +23,20 @@ Result<> Lanes::submit(Work work) {
     std::lock_guard lock(mutex_);
     if (interactive_.size() + batch_.size() >= most_waiting_)
       return fail(Errc::overloaded, "{} queries are waiting", most_waiting_);
-    interactive_.push_back(std::move(work));
+    interactive_.push_back({++last_number_, std::move(work)});
   }
   changed_.notify_one();
   return ok;
+}
+
+Lanes::Job Lanes::take(bool is_batch) {
+  if (is_batch) {
+    auto oldest = batch_.extract(batch_.begin());
+    return {oldest.key(), std::move(oldest.mapped())};
+  }
+  Job job = std::move(interactive_.front());
+  interactive_.pop_front();
+  return job;
 }
 
 void Lanes::run() {
@@ -35,21 +45,15 @@ void Lanes::run() {
     changed_.wait(lock, [&] { return is_closed_ || !is_idle(); });
     if (is_closed_) return;
     bool is_batch = !batch_.empty() && (batch_running_ < batch_share_ || interactive_.empty());
-    auto& queue = is_batch ? batch_ : interactive_;
-    Work work = std::move(queue.front());
-    queue.pop_front();
+    Job job = take(is_batch);
     batch_running_ += is_batch;
     lock.unlock();
-    bool is_done = work(Clock::now() + slice);
-    if (is_done) work = nullptr;  // what it holds goes outside of the lock
+    bool is_done = job.work(Clock::now() + slice);
+    if (is_done) job.work = nullptr;  // what it holds goes outside of the lock
     lock.lock();
     batch_running_ -= is_batch;
     if (is_done) continue;
-    // The oldest goes on first, so that it is done rather than all of them a little.
-    if (is_batch)
-      batch_.push_front(std::move(work));
-    else
-      batch_.push_back(std::move(work));
+    batch_.emplace(job.number, std::move(job.work));
     changed_.notify_one();
   }
 }

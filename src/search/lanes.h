@@ -7,11 +7,13 @@
 // Time is given out in slices of 50 ms. Every query has its first one in the interactive lane; one
 // that needs more goes on in the batch lane, where the oldest is done before the next. Half of the
 // threads look after the batch lane first, the others after the interactive one, and all do what
-// there is: so nobody waits for more than a slice behind a long query, and long ones are done.
+// there is: so nobody waits for much more than a slice behind a long query (which ends it between
+// two files), and long ones are done.
 #include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <functional>
+#include <map>
 #include <mutex>
 #include <thread>
 #include <vector>
@@ -38,12 +40,19 @@ class Lanes {
   Result<> submit(Work work);
 
  private:
+  struct Job {
+    std::uint64_t number = 0;
+    Work work;
+  };
   void run();
+  Job take(bool is_batch);
   bool is_idle() const { return interactive_.empty() && batch_.empty(); }
 
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::deque<Work> interactive_, batch_;
+  std::deque<Job> interactive_;
+  std::map<std::uint64_t, Work> batch_;  // by number: the oldest first
+  std::uint64_t last_number_ = 0;
   std::size_t most_waiting_, batch_share_, batch_running_ = 0;
   bool is_closed_ = false;
   std::vector<std::jthread> threads_;

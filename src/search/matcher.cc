@@ -14,6 +14,8 @@ namespace {
 constexpr std::size_t least_for_hyperscan = 700'000;
 constexpr std::int64_t most_re2_memory = 16 << 20;
 constexpr std::size_t bytes_per_clock = 256 << 10;
+constexpr std::size_t bytes_per_look = 200;  // a look costs as much as so many bytes
+constexpr std::size_t few_stretches = 64;
 
 Span whole(std::string_view text) { return {0, static_cast<std::uint32_t>(text.size())}; }
 
@@ -64,12 +66,21 @@ int on_match(unsigned, unsigned long long, unsigned long long to, unsigned, void
 struct CoreScan {
   Stretches stretches;
   const std::function<bool(Span)>& take;
+  std::size_t last_end = 0, count = 0;
+  bool is_in_order = true, is_dense = false;
 };
 
 int on_core(unsigned, unsigned long long, unsigned long long to, unsigned, void* context) {
   auto& scan = *static_cast<CoreScan*>(context);
+  // Nobody promises that they are.
+  scan.is_in_order = to >= scan.last_end;
+  if (!scan.is_in_order) return 1;
+  scan.last_end = to;
   auto stretch = scan.stretches.add(to);
-  return !stretch || scan.take(*stretch) ? 0 : 1;
+  if (!stretch) return 0;
+  if (!scan.take(*stretch)) return 1;
+  scan.is_dense = ++scan.count > few_stretches && to < scan.count * bytes_per_look;
+  return scan.is_dense ? 1 : 0;
 }
 
 int on_any_match(unsigned, unsigned long long, unsigned long long, unsigned, void* context) {
@@ -130,17 +141,20 @@ void Matcher::expect(std::size_t bytes) const {
     hs_free_compile_error(error);
 }
 
+bool LookedAt::add(std::size_t more) {
+  if (watch == nullptr) return false;
+  bytes += more + bytes_per_look;
+  if (bytes < bytes_per_clock) return false;
+  bytes = 0;
+  return watch->is_over();
+}
+
 void Matcher::find(std::string_view text, Span within, std::vector<Span>& into, std::size_t most,
-                   Watch* watch) const {
+                   LookedAt& looked_at) const {
   re2::StringPiece piece(text.data(), text.size()), found;
   std::size_t line_end = 0;  // of a line that has an empty match already
-  std::size_t looked_at = 0;
   for (std::size_t at = within.begin; at < within.end && most > 0;) {
-    looked_at += within.end - at;  // at most
-    if (watch != nullptr && looked_at > bytes_per_clock) {
-      looked_at = 0;
-      if (watch->is_over()) return;
-    }
+    if (looked_at.add(within.end - at)) return;  // at most so much
     if (!re2_->Match(piece, at, within.end, RE2::UNANCHORED, &found, 1)) return;
     auto begin = static_cast<std::size_t>(found.data() - text.data());
     // Behind the last line's end there is no line.
@@ -161,13 +175,13 @@ void Matcher::find(std::string_view text, Span within, std::vector<Span>& into, 
 }
 
 Finder::Finder(std::shared_ptr<const Matcher> matcher, Watch* watch)
-    : matcher_(std::move(matcher)), watch_(watch) {}
+    : matcher_(std::move(matcher)), looked_at_{.watch = watch} {}
 Finder::~Finder() {
   if (scratch_ != nullptr) hs_free_scratch(static_cast<hs_scratch_t*>(scratch_));
 }
 Finder::Finder(Finder&& other) noexcept
     : matcher_(std::move(other.matcher_)),
-      watch_(other.watch_),
+      looked_at_(other.looked_at_),
       scratch_(std::exchange(other.scratch_, nullptr)),
       made_for_(std::exchange(other.made_for_, nullptr)) {}
 
@@ -195,7 +209,7 @@ void Finder::find_all(std::string_view text, bool is_ascii, std::vector<Span>& i
     may_be_there = false;
     scan(text, on_any_match, &may_be_there);
   }
-  if (may_be_there) matcher.find(text, whole(text), into, most, watch_);
+  if (may_be_there) matcher.find(text, whole(text), into, most, looked_at_);
 }
 
 // Hyperscan says where; a handler that returns 1 ends it.
@@ -208,7 +222,7 @@ void Finder::find_in_lines(std::string_view text, std::vector<Span>& into, std::
   std::function<bool(std::string_view, std::size_t)> take = [&](std::string_view line,
                                                                 std::size_t begin) {
     std::size_t before = into.size();
-    matcher_->find(line, whole(line), into, most, watch_);
+    matcher_->find(line, whole(line), into, most, looked_at_);
     for (std::size_t i = before; i < into.size(); ++i) {
       into[i].begin += static_cast<std::uint32_t>(begin);
       into[i].end += static_cast<std::uint32_t>(begin);
@@ -221,15 +235,19 @@ void Finder::find_in_lines(std::string_view text, std::vector<Span>& into, std::
 }
 
 void Finder::find_around_cores(std::string_view text, std::vector<Span>& into, std::size_t most) {
+  const std::size_t begin = into.size(), end = most < SIZE_MAX - begin ? begin + most : SIZE_MAX;
   std::function<bool(Span)> take = [&](Span stretch) {
-    std::size_t before = into.size();
-    matcher_->find(text, stretch, into, most, watch_);
-    most -= into.size() - before;
-    return most > 0 && !is_over();
+    matcher_->find(text, stretch, into, end - into.size(), looked_at_);
+    return into.size() < end && !is_over();
   };
   CoreScan cores{.stretches = Stretches(*matcher_->core_, text), .take = take};
   scan(text, on_core, &cores);
-  if (auto last = cores.stretches.last(); last && most > 0 && !is_over()) take(*last);
+  if (!cores.is_in_order) into.resize(begin);
+  auto last = cores.is_in_order ? cores.stretches.last() : whole(text);
+  if (!last || into.size() == end || is_over()) return;
+  // Many small stretches take longer than one large one.
+  if (cores.is_dense) last->end = static_cast<std::uint32_t>(text.size());
+  take(*last);
 }
 
 bool Finder::finds(std::string_view text, bool is_ascii) {

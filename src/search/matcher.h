@@ -30,6 +30,14 @@ namespace warren::search {
 
 class Finder;
 
+// Looks at the clock now and then.
+struct LookedAt {
+  Watch* watch = nullptr;
+  std::size_t bytes = 0;  // since the last time
+  // True: the watch is over.
+  bool add(std::size_t more);
+};
+
 class Matcher {
  public:
   // Errc::invalid: RE2 does not take it.
@@ -48,7 +56,7 @@ class Matcher {
   Matcher() = default;
   // By RE2 alone.
   void find(std::string_view text, Span within, std::vector<Span>& into, std::size_t most,
-            Watch* watch) const;
+            LookedAt& looked_at) const;
 
   Formula formula_;
   bool is_multi_line_ = false, matches_everything_ = false;
@@ -86,10 +94,12 @@ class Finder {
   void find_in_lines(std::string_view text, std::vector<Span>& into, std::size_t most);
   void find_around_cores(std::string_view text, std::vector<Span>& into, std::size_t most);
 
-  bool is_over() const { return watch_ != nullptr && watch_->why() != Stop::none; }
+  bool is_over() const {
+    return looked_at_.watch != nullptr && looked_at_.watch->why() != Stop::none;
+  }
 
   std::shared_ptr<const Matcher> matcher_;
-  Watch* watch_;
+  LookedAt looked_at_;
   void* scratch_ = nullptr;   // hs_scratch_t
   void* made_for_ = nullptr;  // the database
   std::vector<Span> spans_;

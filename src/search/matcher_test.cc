@@ -154,6 +154,47 @@ TEST_CASE("a core is what is rarest, and how far a match reaches from it is know
     CHECK(!core(pattern));
 }
 
+TEST_CASE("a core that ends in one place or the next is found in both") {
+  const std::pair<std::string, std::string> cases[] = {
+      {R"((?:foobar$|bar\n))", "xx foobar\nxx\n"},
+      {R"([ab\n]*(?:foobar\b|bar ))", "; a\nabab\nfoobar xx\n"},
+      {R"(\{\n\s*(?:pthread_exit\b|exit\())", "{\n  pthread_exit(0);\n}\n"},
+      {R"(\n\s*(?:return 0;$|urn 0;\n))", "{\n  return 0;\n}\n"},
+      {R"(\w+\n\s*(?:kfree\B|freez))", "abc\n  kfreez(0);\n"}};
+  for (const auto& [regex, text] : cases)
+    for (std::size_t more : {0, 200, 3000}) {
+      std::string padded = std::string(more, ';') + text + std::string(more, ';');
+      Pattern pattern{.text = regex, .is_regex = true};
+      auto slow = Matcher::compile(pattern), fast = Matcher::compile(pattern);
+      REQUIRE(fast);
+      (*fast)->expect(1 << 30);
+      std::vector<Span> expected, found;
+      Finder(*slow).find_all(padded, true, expected);
+      Finder(*fast).find_all(padded, true, found);
+      CAPTURE(regex);
+      CAPTURE(more);
+      CHECK(expected.size() == 1);
+      CHECK(found == expected);
+    }
+}
+
+TEST_CASE("where cores stand side by side the rest is looked at in one go") {
+  Pattern pattern{.text = R"(foo;?\s*\n(?:bar)?)", .is_regex = true};
+  auto slow = Matcher::compile(pattern), fast = Matcher::compile(pattern);
+  REQUIRE(fast);
+  (*fast)->expect(1 << 30);
+  std::string text;
+  for (int i = 0; i < 1000; ++i) text += i % 7 == 0 ? "foo \nbar" : "x foo x\n";
+  std::vector<Span> expected, found, some;
+  Finder(*slow).find_all(text, true, expected);
+  Finder(*fast).find_all(text, true, found);
+  CHECK(expected.size() > 100);
+  CHECK(found == expected);
+  Finder(*fast).find_all(text, true, some, 120);
+  expected.resize(120);
+  CHECK(some == expected);
+}
+
 TEST_CASE("long rows of bytes around many cores are looked at once") {
   Pattern pattern{.text = R"(x[^;]*foo\n[^;]*y)", .is_regex = true};
   auto matcher = Matcher::compile(pattern);
