@@ -136,6 +136,12 @@ void SentinelTrio::wait_until_settled() {
   for (auto& sentinel : sentinels_)
     wait_for(settle_limit, "the sentinels know everybody", [&] { return is_settled(*sentinel); });
   for (auto& sentinel : sentinels_) set_periods(*sentinel, "2000", "10000");
+  // What sentinels know may be some seconds old.
+  for (auto* replica : replicas())
+    wait_for(settle_limit, "the replicas follow", [&]() -> Result<> {
+      if (replica->info("master_link_status") == "up") return ok;
+      return fail(Errc::unavailable, "{} follows nobody", replica->port());
+    });
 }
 
 }  // namespace warren::inline testkit

@@ -114,7 +114,6 @@ void Round::begin_fault() {
 }
 
 void Round::end_fault() {
-  if (!fault_) return;
   fault_->end();
   arena_->settle();
   // Clients notice a silent connection after one ttl, and then connect anew.
@@ -141,7 +140,8 @@ RoundReport Round::run() {
   for (std::size_t slot = 0; slot < slots_.size(); ++slot) start_worker(slot);
   auto end = Clock::now() + options_.faults_for;
   auto next_fault = Clock::now() + ttl, next_worker = next_fault;
-  while (Clock::now() < end) {
+  // A fault that has begun lasts as long as it would: half a failover is still to come otherwise.
+  while (fault_ || Clock::now() < end) {
     let_pass(5ms);
     auto now = Clock::now();
     if (!all_workers_live()) return report_;
@@ -150,15 +150,14 @@ RoundReport Round::run() {
     if (fault_ && now >= fault_ends_) {
       end_fault();
       next_fault = Clock::now() + up_to(2 * ttl);
-    } else if (!fault_ && now >= next_fault) {
+    } else if (!fault_ && now >= next_fault && now < end) {
       begin_fault();
     }
-    if (now >= next_worker) {
+    if (now >= next_worker && now < end) {
       disturb_a_worker();
       next_worker = Clock::now() + up_to(2 * ttl);
     }
   }
-  end_fault();
   wake_workers(Clock::time_point::max());
   calm_down();
   if (!all_workers_live()) return report_;
