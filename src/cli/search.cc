@@ -388,6 +388,7 @@ void add_search(CLI::App& root, Action& chosen) {
       terms.lines_per_file = show.lines_per_file + 1;
       terms.line_bytes = show.is_terminal || show.form == Form::json ? 512 : SIZE_MAX;
       terms.answer_bytes = page_bytes;
+      terms.counts_lines = show.form == Form::counts;
       auto threads = std::clamp(static_cast<int>(std::thread::hardware_concurrency()), 1, 16);
       terms.threads = threads;
       terms.after = value_of(*cursor);

@@ -98,7 +98,7 @@ void SearchPrinter::print(const search::FileMatch& file) {
   if (show_.form == SearchShow::Form::files) {
     output_.write(name + '\n');
   } else if (show_.form == SearchShow::Form::counts) {
-    output_.write(fmt::format("{}:{}\n", name, file.lines.size()));
+    output_.write(fmt::format("{}:{}\n", name, file.line_count));
   } else {
     if (!is_first_ && show_.has_headings) output_.write("\n");
     if (!is_first_ && !show_.has_headings && show_.has_context) output_.write("--\n");
