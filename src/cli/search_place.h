@@ -15,6 +15,7 @@ struct SearchPlace {
   std::string root;               // without links
   std::string below = {};         // "src/cli/": only what is there
   std::vector<std::string> refs;  // of a repository
+  std::string here = {};          // the current folder, "/src/warren/"; empty: it is gone
 };
 
 // `given`: a folder or a repository; none: the repository around the current folder, or that
