@@ -40,8 +40,9 @@ class Opening {
     if (unread != nullptr)
       index_.warning = fmt::format("{} {}", unread->path, unread->reason);
     else if (cache_ && (new_base_ || new_delta_))
-      index_.keep = [cache = *cache_, key = key_, base = new_base_, delta = new_delta_] {
-        return base ? cache.save_base(key, *base) : cache.save_delta(key, *delta);
+      index_.keep = [cache = *cache_, key = key_, base = new_base_, delta = new_delta_,
+                     version = before_ ? before_->front()->version() : std::string()] {
+        return base ? cache.save_base(key, *base) : cache.save_delta(key, *delta, version);
       };
     return std::move(index_);
   }

@@ -132,7 +132,7 @@ class Segment {
 
   // To a file and back; a file of another version, truncated or damaged is Errc::invalid. At no
   // time is there half a file, or another one than that. `safe` has it on the disk before it
-  // returns.
+  // returns. Errc::overloaded: the disk is full.
   enum class Saving : std::uint8_t { safe, quick };
   Result<> save(const std::string& path, Saving saving = Saving::safe) const;
   // `known`: whoever calls knows that the file is as it was saved. Only its sizes are looked at,
