@@ -143,9 +143,10 @@ class SearchCommand {
 
   std::optional<Exit> open() {
     Progress progress(err_);
-    bool is_terminal = isatty(STDERR_FILENO) != 0;
+    // What is done in a moment needs no bar.
+    auto from = isatty(STDERR_FILENO) != 0 ? Clock::now() + 200ms : Clock::time_point::max();
     options_.index.progress = [&](double part, const std::string& text) {
-      if (is_terminal) progress.show(part, text);
+      if (Clock::now() >= from) progress.show(part, text);
     };
     auto index = open_search_index(place_, options_.index);
     if (!index && place_.kind != SearchPlace::Kind::folder && options_.refs.empty() &&

@@ -154,6 +154,8 @@ struct BuildTerms {
   int threads = 2;
   bool with_index = true;
   std::size_t block_bytes = 4096;
+  // How much of a build is done, 0 to 1, now and then; on the thread that builds.
+  std::function<void(double part)> progress = nullptr;
 };
 
 // Collects documents, then makes a segment of them. What it holds is freed when it is destroyed.
