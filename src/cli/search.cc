@@ -315,12 +315,14 @@ void add_search(CLI::App& root, Action& chosen) {
   auto* app = root.add_subcommand("search", "Code, in a folder or a git repository, the best first")
                   ->group("Search");
   app->footer(footer);
-  // Two options, so that one still waits when the other has its word: only then "--" is for us.
   auto* first = app->add_option("place", "where to look, if not here")->type_name("PLACE");
   auto* others = app->add_option("query", "what to look for")
                      ->type_name("QUERY")
                      ->expected(1, most_words)
                      ->allow_extra_args();
+  // "--" is for us only while an option waits for a word. This one does to the end, for the query
+  // takes all of them.
+  app->add_option("more")->group("");
   auto* refs =
       app->add_option("--ref", "a branch, tag or commit instead of files on disk; repeatable")
           ->type_name("REF")
