@@ -60,7 +60,7 @@ class SearchCommand {
       : options_(std::move(options)), out_(context.out), err_(context.err) {}
 
   Exit run() {
-    for (int number : {SIGINT, SIGTERM}) {
+    for (int number : {SIGINT, SIGTERM, SIGHUP}) {
       struct sigaction before{};
       // Whoever started us with nohup, or in the background, has a reason to have it ignored.
       if (sigaction(number, nullptr, &before) == 0 && before.sa_handler != SIG_IGN)
@@ -110,8 +110,8 @@ class SearchCommand {
       if (Clock::now() >= from) progress.show(part, text);
     };
     auto index = open_search_index(place_, options_.index);
-    if (!index && place_.kind != SearchPlace::Kind::folder && options_.refs.empty() &&
-        is_no_repository(index.error())) {
+    // Whatever git says, or that there is none: the files are there to be read.
+    if (!index && place_.kind == SearchPlace::Kind::tree && index.error().code == Errc::refused) {
       progress.clear();
       note(fmt::format("the folder is searched as it is: {}", safe_text(index.error().what)));
       place_ = plain_place(options_.where);

@@ -21,7 +21,8 @@ bool is_bare(const fs::path& folder) {
   std::error_code ignored;
   if (!fs::is_directory(folder / "objects", ignored) || !fs::is_directory(folder / "refs", ignored))
     return false;
-  // As git looks at it: any folder may have such names in it.
+  // As git looks at it: any folder may have such names in it, and a pipe among them would hold us.
+  if (!fs::is_regular_file(folder / "HEAD", ignored)) return false;
   std::string head(64, '\0');
   std::ifstream file(folder / "HEAD", std::ios::binary);
   file.read(head.data(), static_cast<std::streamsize>(head.size()));
@@ -83,11 +84,6 @@ SearchPlace plain_place(const std::optional<std::string>& given) {
   std::error_code ignored;
   auto folder = fs::canonical(given.value_or("."), ignored);
   return {SearchPlace::Kind::folder, folder, "", {}, current_folder()};
-}
-
-bool is_no_repository(const Error& error) {
-  return error.code == Errc::refused && (error.what.contains("not a git repository") ||
-                                         error.what.contains("invalid gitfile format"));
 }
 
 std::string shown_path(const SearchPlace& place, const std::string& path) {

@@ -24,8 +24,6 @@ Result<SearchPlace> find_place(const std::optional<std::string>& given,
                                std::vector<std::string> refs);
 // Without regard to git.
 SearchPlace plain_place(const std::optional<std::string>& given);
-// Whether git said so, and not that it may not or cannot read one.
-bool is_no_repository(const Error& error);
 // As a person can open it from here; what is in a commit has no other name than its path.
 std::string shown_path(const SearchPlace& place, const std::string& path);
 

@@ -302,11 +302,13 @@ namespace {
 // The list of tracked files as the system knows it: any command that changes it replaces it.
 std::string index_state(const std::string& path) {
   auto folder = path + "/.git";
-  std::ifstream link(folder);  // of a work tree beside the first: "gitdir: FOLDER"
-  std::string line;
-  if (std::getline(link, line) && line.starts_with("gitdir: "))
-    folder = line[8] == '/' ? line.substr(8) : path + '/' + line.substr(8);
   struct stat facts{};
+  if (stat(folder.c_str(), &facts) == 0 && S_ISREG(facts.st_mode)) {
+    std::ifstream link(folder);  // of a work tree beside the first: "gitdir: FOLDER"
+    std::string line;
+    if (std::getline(link, line) && line.starts_with("gitdir: "))
+      folder = line[8] == '/' ? line.substr(8) : path + '/' + line.substr(8);
+  }
   if (stat((folder + "/index").c_str(), &facts) != 0) return "none";
   return fmt::format("{} {} {}.{}", facts.st_ino, facts.st_size, facts.st_ctim.tv_sec,
                      facts.st_ctim.tv_nsec);
