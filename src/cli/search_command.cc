@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <charconv>
+#include <filesystem>
 
 #include "cli/progress.h"
 #include "cli/say.h"
@@ -67,11 +68,7 @@ class SearchCommand {
         signal(number, end_cleanly);
     }
     auto place = find_place(options_.where, options_.refs);
-    if (!place && options_.where)
-      return complain(err_, place.error().what,
-                      fmt::format("to search for both words, quote them: '{} {}'", *options_.where,
-                                  options_.query));
-    if (!place) return complain(err_, place.error().what);
+    if (!place) return complain(err_, place.error().what, hint_for_words());
     place_ = std::move(*place);
     if (auto bad = read_query()) return *bad;
     if (auto bad = open()) return *bad;
@@ -124,6 +121,21 @@ class SearchCommand {
     return std::nullopt;
   }
 
+  // What somebody may have meant with two words of which the first is no place.
+  std::string hint_for_words() const {
+    namespace fs = std::filesystem;
+    std::error_code ignored;
+    if (!options_.where || options_.lists_skipped || fs::is_directory(*options_.where, ignored))
+      return "";
+    if (fs::is_directory(options_.query, ignored))
+      return fmt::format("the place comes first: warren search {} '{}'", options_.query,
+                         *options_.where);
+    if (fs::exists(*options_.where, ignored))
+      return fmt::format("to look into one file: warren search '{} file:{}'", options_.query,
+                         fs::path(*options_.where).filename().string());
+    return fmt::format("to search for both words, quote them: '{} {}'", *options_.where,
+                       options_.query);
+  }
   static std::string hint_of(const Error& error) {
     return error.code == Errc::overloaded ? "--memory allows more, --max-file-size leaves out more"
                                           : "";
@@ -135,8 +147,12 @@ class SearchCommand {
   Exit answer() {
     SearchPrinter printer(output_, place_, options_.show, out_);
     std::size_t shown = 0;
+    bool has_cursor = !options_.terms.after.empty();
     auto found = print_pages(printer, shown);
-    if (!found) return complain(err_, found.error().what, "docs/query.md has the language");
+    if (!found)
+      return complain(
+          err_, found.error().what,
+          has_cursor ? "without --cursor it begins again" : "docs/query.md has the language");
     if (printer.cut_files() > 0 && found->is_complete) {
       found->is_complete = false;
       found->why_incomplete = "lines";

@@ -95,6 +95,7 @@ Result<SegmentCache> SegmentCache::open(const std::string& folder, std::size_t m
   };
   std::error_code error;
   fs::create_directories(fs::path(folder).parent_path(), error);
+  if (error) return cannot(error.message());
   if (mkdir(folder.c_str(), S_IRWXU) != 0 && errno != EEXIST) return cannot(std::strerror(errno));
   struct stat facts{};
   if (stat(folder.c_str(), &facts) != 0) return cannot(std::strerror(errno));
