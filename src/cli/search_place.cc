@@ -87,7 +87,7 @@ SearchPlace plain_place(const std::optional<std::string>& given) {
 }
 
 std::string shown_path(const SearchPlace& place, const std::string& path) {
-  if (place.kind == SearchPlace::Kind::repository || place.here.empty()) return path;
+  if (place.kind == SearchPlace::Kind::repository) return path;
   std::string_view here = place.here;
   auto whole = place.root + (place.root.ends_with('/') ? "" : "/") + path;
   auto same = static_cast<std::size_t>(std::ranges::mismatch(here, whole).in1 - here.begin());

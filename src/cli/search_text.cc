@@ -86,7 +86,10 @@ std::string safe_path(std::string_view path) {
 
 std::string SearchPrinter::name_of(const search::FileMatch& file) const {
   if (file.path.empty()) return safe_path(file.repo);
-  return safe_path(shown_path(place_, file.path));
+  auto path = safe_path(shown_path(place_, file.path));
+  bool is_heading = show_.has_headings && show_.form == SearchShow::Form::lines;
+  if (place_.refs.size() < 2 || is_heading) return path;
+  return safe_text(fmt::format("{}:", fmt::join(file.branches, ","))) + path;
 }
 
 void SearchPrinter::print(const search::FileMatch& file) {
@@ -102,8 +105,9 @@ void SearchPrinter::print(const search::FileMatch& file) {
   } else {
     if (!is_first_ && show_.has_headings) output_.write("\n");
     if (!is_first_ && !show_.has_headings && show_.has_context) output_.write("--\n");
-    auto branches = place_.refs.size() > 1 ? fmt::format("  ({})", fmt::join(file.branches, ", "))
-                                           : std::string();
+    auto branches = place_.refs.size() > 1 && show_.has_headings
+                        ? fmt::format("  ({})", fmt::join(file.branches, ", "))
+                        : std::string();
     if (show_.has_headings || file.lines.empty())
       output_.write(name + paint_.dim(safe_text(branches)) + '\n');
     if (show_.explains) {
