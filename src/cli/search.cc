@@ -106,7 +106,9 @@ Flags add_flags(CLI::App& app) {
                           whole_number(0, 1'000'000'000));
   flags.cursor =
       add_value(app, "--cursor", "TEXT", "go on behind the page that ended there", nullptr);
-  flags.timeout = add_value(app, "--timeout", "TIME", "what is found by then", duration());
+  flags.timeout =
+      add_value(app, "--timeout", "TIME",
+                "what is found by then; an index that has to be made takes longer", duration());
   flags.json = add_switch(app, "--json", "a line of JSON for each file, then one that sums up");
   flags.stats = add_switch(app, "--stats", "what was searched and how long it took");
   flags.explain =

@@ -131,7 +131,7 @@ void SearchPrinter::print_lines(const search::FileMatch& file, const std::string
     if (i > 0 && show_.has_context && first > next) output_.write("--\n");
     for (std::uint32_t number = std::max(first, next); number < match.line; ++number)
       print_line(name, number, false, match.before[number - first], {});
-    print_line(name, match.line, true, match.text, match.ranges);
+    print_line(name, match.line, true, match.text, match.ranges, match.is_cut);
     next = match.line + 1;
     auto end = i + 1 < file.lines.size() ? file.lines[i + 1].line : UINT32_MAX;
     for (const auto& line : match.after)
@@ -140,7 +140,8 @@ void SearchPrinter::print_lines(const search::FileMatch& file, const std::string
 }
 
 void SearchPrinter::print_line(const std::string& name, std::uint32_t number, bool is_match,
-                               std::string_view text, std::span<const search::Range> ranges) {
+                               std::string_view text, std::span<const search::Range> ranges,
+                               bool is_cut) {
   auto mark = is_match ? ':' : '-';
   std::string line = show_.has_headings ? std::string() : name + mark;
   line += in_colour(paint_, "32", std::to_string(number)) + mark;
@@ -155,6 +156,7 @@ void SearchPrinter::print_line(const std::string& name, std::uint32_t number, bo
       at = range.end;
     }
   line += shown(text.substr(at));
+  if (is_cut) line += paint_.dim(" …");
   output_.write(line + '\n');
 }
 
