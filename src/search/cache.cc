@@ -73,7 +73,7 @@ std::vector<Kept> kept_in(const std::string& folder) {
     kept.key = key;
     list.push_back(std::move(kept));
   }
-  std::ranges::sort(list, {}, &Kept::used);
+  std::ranges::stable_sort(list, {}, &Kept::used);
   return list;
 }
 
