@@ -11,6 +11,7 @@
 #include <fstream>
 #include <iterator>
 #include <map>
+#include <tuple>
 
 namespace warren::search {
 
@@ -73,7 +74,7 @@ std::vector<Kept> kept_in(const std::string& folder) {
     kept.key = key;
     list.push_back(std::move(kept));
   }
-  std::ranges::stable_sort(list, {}, &Kept::used);
+  std::ranges::sort(list, {}, [](const Kept& kept) { return std::tie(kept.used, kept.key); });
   return list;
 }
 
