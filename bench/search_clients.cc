@@ -58,15 +58,16 @@ Result<std::vector<double>> loop_of_ours(const Stage& stage, int clients, double
     const auto& query = queries[question % queries.size()];
     std::promise<Result<>> done;
     auto answered = done.get_future();
-    auto submitted = lanes.submit([&](search::Lane lane) {
-      auto terms = bounded();
-      bool is_short = lane == search::Lane::interactive;
-      terms.deadline = Clock::now() + (is_short ? search::Lanes::slice : 10s);
-      auto answer = search::search({&stage.whole.indexed, 1}, query, terms);
-      bool is_late = answer && answer->why_incomplete == "time";
-      if (is_short && is_late) return false;
+    auto terms = bounded();
+    terms.deadline = Clock::now() + 10s;
+    search::Search searching({stage.whole.indexed}, query, terms);
+    auto submitted = lanes.submit([&](Clock::time_point until) {
+      if (!searching.run(until)) return false;
+      auto answer = searching.answer();
       if (!answer)
         done.set_value(std::unexpected(answer.error()));
+      else if (answer->why_incomplete == "time")
+        done.set_value(fail(Errc::timeout, "not done within 10 s"));
       else
         done.set_value(ok);
       return true;

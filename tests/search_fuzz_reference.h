@@ -13,6 +13,7 @@
 #include "search/document.h"
 #include "search/query.h"
 #include "search/search.h"
+#include "search/watch.h"
 
 namespace warren::search {
 
@@ -20,9 +21,11 @@ struct Meaning {
   std::unique_ptr<RE2> regex;  // nothing: a literal
   std::string literal;
   bool folds = false, is_multi_line = false;
+  Watch* watch = nullptr;  // nothing: it may take its time
 
-  // The first match from `at` on; false: none.
+  // The first match from `at` on; false: none, or the watch is over.
   bool find(std::string_view text, std::size_t at, std::size_t& begin, std::size_t& end) const {
+    if (watch != nullptr && watch->is_over()) return false;
     if (regex) {
       re2::StringPiece found;
       if (!regex->Match({text.data(), text.size()}, at, text.size(), RE2::UNANCHORED, &found, 1))

@@ -165,6 +165,31 @@ TEST_CASE("deadlines hold in long lists, many choices and patterns across lines"
   }
 }
 
+TEST_CASE("a pattern that looks to the end of a long line from each of its matches ends in time") {
+  auto segment = segment_of({doc("long.js", std::string(3 << 20, 'a') + "\nb\n")}, {});
+  REQUIRE(segment);
+  for (const char* query :
+       {"content:a(?:.*z)?", "content:a(?:(?s:.)*z)?", "content:a(?:[^;]*z)?b*"}) {
+    auto [answer, ms] = timed({*segment}, query, {.most_matches = 0}, 50ms);
+    CAPTURE(query);
+    CHECK(answer.why_incomplete == "time");
+    CHECK(ms < 5000);  // to its end it would take hours
+  }
+}
+
+TEST_CASE("a pattern across lines with very many places to look at ends in time") {
+  std::string text;
+  while (text.size() < 40u << 20) {
+    for (int i = 0; i < 350; ++i) text += "foo\n";
+    text += ";";
+  }
+  auto segment = segment_of({doc("many.c", text)}, {});
+  REQUIRE(segment);
+  auto [answer, ms] = timed({*segment}, "content:foo\\n(?:[^;]*z)?", {.most_matches = 0}, 50ms);
+  CHECK(answer.why_incomplete == "time");
+  CHECK(ms < 5000);  // to its end it would take four times as long
+}
+
 TEST_CASE("queries go on while segments are made, swapped and dropped") {
   std::mt19937 random(6);
   std::mutex mutex;

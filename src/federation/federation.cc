@@ -65,7 +65,7 @@ awaitable<void> Federation::Core::close() {
     return false;
   };
   for (auto until = Clock::now() + 300ms; has_link() && Clock::now() < until;)
-    co_await sleep_for(5ms);
+    co_await changed.wait(until);
   tasks_.stop();
   calls_.stop();
   co_await follower_.close();

@@ -315,8 +315,9 @@ Async<> Federation::Core::try_arrange(PlaceQuery query, RemoteChoice from,
   auto lease = co_await session.try_acquire(std::move(lock));
   if (!lease) {
     if (lease.error().code != Errc::held_elsewhere) co_return std::unexpected(lease.error());
-    for (int i = 0; i < 20 && !under_way(Clock::now(), query.stream, *table); ++i)
-      co_await sleep_for(50ms);
+    auto until = Clock::now() + 1s;
+    while (!under_way(Clock::now(), query.stream, *table) && Clock::now() < until)
+      co_await changed.wait(until);
     if (under_way(Clock::now(), query.stream, *table)) co_return ok;
     co_return std::unexpected(lease.error());
   }

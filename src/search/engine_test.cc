@@ -281,6 +281,43 @@ TEST_CASE("limits hold, are told, and are the same for any number of threads") {
   CHECK(asked(segment, "foo count:100").match_count < 500);
 }
 
+TEST_CASE("a search in slices, by different threads, says the same as in one go") {
+  std::vector<Document> documents(1000);
+  for (std::size_t i = 0; i < documents.size(); ++i) {
+    documents[i].path = std::to_string(i) + ".c";
+    documents[i].text = "a lock\nfoo lock\n" + documents[i].path + "\n";
+  }
+  auto segment = built(documents, false);
+  for (std::string_view text : {"lock count:all", "foo count:800", "fo+.*k"}) {
+    auto query = parse_query(text);
+    REQUIRE(query);
+    for (int threads : {1, 3}) {
+      auto whole = search({&segment, 1}, *query, {.threads = threads});
+      REQUIRE(whole);
+      Search search({segment}, *query, {.threads = threads});
+      int slices = 1;
+      for (bool is_done = false; !is_done; slices += !is_done)
+        std::jthread([&] { is_done = search.run(Clock::now()); }).join();
+      auto answer = search.answer();
+      REQUIRE(answer);
+      CHECK(answer->match_count == whole->match_count);
+      CHECK(answer->is_complete == whole->is_complete);
+      CHECK(lines_of(*answer) == lines_of(*whole));
+      CHECK(slices > 2);
+    }
+  }
+  auto query = parse_query("lock count:all");
+  Search late({segment}, *query, {.deadline = Clock::now() + std::chrono::milliseconds(1)});
+  bool is_done = late.run(Clock::now());
+  while (!is_done) {  // the time between two slices counts
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    is_done = late.run(Clock::now());
+  }
+  auto answer = late.answer();
+  REQUIRE(answer);
+  CHECK(answer->why_incomplete == "time");
+}
+
 TEST_CASE("a search ends when its time is over or nobody wants it any more") {
   RandomRegex random(6);
   auto segment = built(random_corpus(random, 8'000'000), false);

@@ -24,7 +24,7 @@ FileSearch::FileSearch(const Plan& plan, const SegmentPlan& fit, Watch& watch, b
       counts_only_(counts_only),
       states_(plan.atoms.size()) {
   for (const auto& atom : plan.atoms) {
-    finders_.emplace_back(atom.matcher);
+    finders_.emplace_back(atom.matcher, &watch);
     asked_ += atom.is_shown && atom.pattern.field != Field::path;
   }
 }
@@ -119,6 +119,7 @@ void FileSearch::look_at_text(std::size_t atom, std::uint32_t file) {
   finders_[atom].find_all(text, flags != 0, states_[atom].spans,
                           plan_.atoms[atom].is_shown ? SIZE_MAX : 1);
   take_spans(atom, text, 0, 0);
+  is_over_ = is_over_ || watch_.why() != Stop::none;
   tick(end - first);
 }
 
@@ -198,6 +199,7 @@ bool FileSearch::look_at_run(std::size_t atom, std::uint32_t first, std::uint32_
   finders_[atom].find_all(text, (block.flags() & block_ascii) != 0, state.spans,
                           is_shown ? SIZE_MAX : 1);
   take_spans(atom, text, from, block.offset() - file_offset);
+  is_over_ = is_over_ || watch_.why() != Stop::none;
   return is_shown || state.spans.empty();
 }
 

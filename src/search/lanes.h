@@ -1,15 +1,19 @@
 #pragma once
 // Threads for queries, in two lanes: short ones overtake long ones.
 //
-//   submit ──> interactive ──(not done after its slice)──> batch
-//
-// Every query begins in the interactive lane, where it has 50 ms. One that needs more is done again
-// from the start in the batch lane, which leaves a thread free for others: what is lost is at most
-// its slice, and nobody waits for more than that behind a long query.
+//   submit ──> interactive ──(not done after a slice)──> batch ──┐
+//                                                         ^ (a slice each) │
+//                                                         └────────────────┘
+// Time is given out in slices of 50 ms. Every query has its first one in the interactive lane; one
+// that needs more goes on in the batch lane, where the oldest is done before the next. Half of the
+// threads look after the batch lane first, the others after the interactive one, and all do what
+// there is: so nobody waits for much more than a slice behind a long query (which ends it between
+// two files), and long ones are done.
 #include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <functional>
+#include <map>
 #include <mutex>
 #include <thread>
 #include <vector>
@@ -19,18 +23,15 @@
 
 namespace warren::search {
 
-enum class Lane : std::uint8_t { interactive, batch };
-
 class Lanes {
  public:
   static constexpr std::chrono::milliseconds slice{50};
-  // A batch query that has waited so long goes before interactive ones, so that it is done at all.
-  static constexpr std::chrono::milliseconds patience{1000};
-  // False, in the interactive lane: not done within the slice, to be called again in the other.
-  using Work = std::function<bool(Lane)>;
+  // True: done. False: to be called again, by whatever thread.
+  using Work = std::function<bool(Clock::time_point until)>;
 
+  // At least two threads: with one there would be no half.
   explicit Lanes(int threads, std::size_t most_waiting = 1024);
-  // Waits for what runs; what waits is not begun.
+  // Waits for the slices that run; what waits is not begun, or not ended.
   ~Lanes();
   Lanes(const Lanes&) = delete;
   Lanes& operator=(const Lanes&) = delete;
@@ -40,17 +41,19 @@ class Lanes {
 
  private:
   struct Job {
+    std::uint64_t number = 0;
     Work work;
-    Clock::time_point since;
   };
   void run();
-  bool may_begin_batch() const { return !batch_.empty() && batch_running_ < most_batch_; }
-  bool takes_batch() const;
+  Job take(bool is_batch);
+  bool is_idle() const { return interactive_.empty() && batch_.empty(); }
 
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::deque<Job> interactive_, batch_;
-  std::size_t most_waiting_, most_batch_, batch_running_ = 0;
+  std::deque<Job> interactive_;
+  std::map<std::uint64_t, Work> batch_;  // by number: the oldest first
+  std::uint64_t last_number_ = 0;
+  std::size_t most_waiting_, batch_share_, batch_running_ = 0;
   bool is_closed_ = false;
   std::vector<std::jthread> threads_;
 };

@@ -13,6 +13,11 @@ namespace {
 // Below this the compiler of Hyperscan takes longer than RE2 does for all of it.
 constexpr std::size_t least_for_hyperscan = 700'000;
 constexpr std::int64_t most_re2_memory = 16 << 20;
+constexpr std::size_t bytes_per_clock = 256 << 10;
+constexpr std::size_t bytes_per_look = 200;  // a look costs as much as so many bytes
+constexpr std::size_t few_stretches = 64;
+
+Span whole(std::string_view text) { return {0, static_cast<std::uint32_t>(text.size())}; }
 
 bool is_ascii_text(std::string_view text) {
   return std::ranges::all_of(text, [](char c) { return static_cast<unsigned char>(c) < 0x80; });
@@ -58,6 +63,26 @@ int on_match(unsigned, unsigned long long, unsigned long long to, unsigned, void
   return scan.take(scan.text.substr(begin, end - begin), begin) ? 0 : 1;
 }
 
+struct CoreScan {
+  Stretches stretches;
+  const std::function<bool(Span)>& take;
+  std::size_t last_end = 0, count = 0;
+  bool is_in_order = true, is_dense = false;
+};
+
+int on_core(unsigned, unsigned long long, unsigned long long to, unsigned, void* context) {
+  auto& scan = *static_cast<CoreScan*>(context);
+  // Nobody promises that they are.
+  scan.is_in_order = to >= scan.last_end;
+  if (!scan.is_in_order) return 1;
+  scan.last_end = to;
+  auto stretch = scan.stretches.add(to);
+  if (!stretch) return 0;
+  if (!scan.take(*stretch)) return 1;
+  scan.is_dense = ++scan.count > few_stretches && to < scan.count * bytes_per_look;
+  return scan.is_dense ? 1 : 0;
+}
+
 int on_any_match(unsigned, unsigned long long, unsigned long long, unsigned, void* context) {
   *static_cast<bool*>(context) = true;
   return 1;
@@ -83,6 +108,8 @@ Result<std::shared_ptr<const Matcher>> Matcher::compile(const Pattern& pattern) 
     matcher->matches_everything_ = search::matches_everything(regex->root);
     matcher->formula_ = formula_of(*regex);
     matcher->hyperscan_ = for_hyperscan(*regex);
+    if (matcher->hyperscan_ && regex->is_multi_line) matcher->core_ = core_of(*regex);
+    if (matcher->core_) matcher->hyperscan_ = for_hyperscan(matcher->core_->regex);
     text = for_re2(*regex);
   } else {
     matcher->is_multi_line_ = says_newline(text);
@@ -106,7 +133,7 @@ void Matcher::expect(std::size_t bytes) const {
   was_tried_ = true;
   hs_database_t* database = nullptr;
   hs_compile_error_t* error = nullptr;
-  unsigned flags = HS_FLAG_MULTILINE | (is_multi_line_ ? HS_FLAG_SINGLEMATCH : 0);
+  unsigned flags = HS_FLAG_MULTILINE | (is_multi_line_ && !core_ ? HS_FLAG_SINGLEMATCH : 0);
   if (hs_compile(hyperscan_->text.c_str(), flags, HS_MODE_BLOCK, nullptr, &database, &error) ==
       HS_SUCCESS)
     database_ = database;
@@ -114,11 +141,21 @@ void Matcher::expect(std::size_t bytes) const {
     hs_free_compile_error(error);
 }
 
-void Matcher::find_lines(std::string_view text, std::vector<Span>& into, std::size_t most) const {
+bool LookedAt::add(std::size_t more) {
+  if (watch == nullptr) return false;
+  bytes += more + bytes_per_look;
+  if (bytes < bytes_per_clock) return false;
+  bytes = 0;
+  return watch->is_over();
+}
+
+void Matcher::find(std::string_view text, Span within, std::vector<Span>& into, std::size_t most,
+                   LookedAt& looked_at) const {
   re2::StringPiece piece(text.data(), text.size()), found;
   std::size_t line_end = 0;  // of a line that has an empty match already
-  for (std::size_t at = 0; at < text.size() && most > 0;) {
-    if (!re2_->Match(piece, at, text.size(), RE2::UNANCHORED, &found, 1)) return;
+  for (std::size_t at = within.begin; at < within.end && most > 0;) {
+    if (looked_at.add(within.end - at)) return;  // at most so much
+    if (!re2_->Match(piece, at, within.end, RE2::UNANCHORED, &found, 1)) return;
     auto begin = static_cast<std::size_t>(found.data() - text.data());
     // Behind the last line's end there is no line.
     if (begin == text.size() && text.back() == '\n') return;
@@ -137,12 +174,14 @@ void Matcher::find_lines(std::string_view text, std::vector<Span>& into, std::si
   }
 }
 
-Finder::Finder(std::shared_ptr<const Matcher> matcher) : matcher_(std::move(matcher)) {}
+Finder::Finder(std::shared_ptr<const Matcher> matcher, Watch* watch)
+    : matcher_(std::move(matcher)), looked_at_{.watch = watch} {}
 Finder::~Finder() {
   if (scratch_ != nullptr) hs_free_scratch(static_cast<hs_scratch_t*>(scratch_));
 }
 Finder::Finder(Finder&& other) noexcept
     : matcher_(std::move(other.matcher_)),
+      looked_at_(other.looked_at_),
       scratch_(std::exchange(other.scratch_, nullptr)),
       made_for_(std::exchange(other.made_for_, nullptr)) {}
 
@@ -158,34 +197,57 @@ bool Finder::has_scratch(void* database) {
 void Finder::find_all(std::string_view text, bool is_ascii, std::vector<Span>& into,
                       std::size_t most) {
   if (text.empty()) return;
-  if (matcher_->literal_) return matcher_->literal_->find_all(text, into, most);
-  void* database = matcher_->database_.load(std::memory_order_acquire);
-  bool can_help = database != nullptr && (is_ascii || !matcher_->hyperscan_->is_for_ascii) &&
+  const auto& matcher = *matcher_;
+  if (matcher.literal_) return matcher.literal_->find_all(text, into, most);
+  void* database = matcher.database_.load(std::memory_order_acquire);
+  bool can_help = database != nullptr && (is_ascii || !matcher.hyperscan_->is_for_ascii) &&
                   has_scratch(database);
-  if (!can_help) return matcher_->find_lines(text, into, most);
-  auto run = [&](match_event_handler handler, void* context) {
-    hs_scan(static_cast<hs_database_t*>(database), text.data(), static_cast<unsigned>(text.size()),
-            0, static_cast<hs_scratch_t*>(scratch_), handler, context);
-  };
-  if (matcher_->is_multi_line_) {
-    bool is_there = false;
-    run(on_any_match, &is_there);
-    if (is_there) matcher_->find_lines(text, into, most);
-    return;
+  if (can_help && matcher.core_) return find_around_cores(text, into, most);
+  if (can_help && !matcher.is_multi_line_) return find_in_lines(text, into, most);
+  bool may_be_there = true;
+  if (can_help) {
+    may_be_there = false;
+    scan(text, on_any_match, &may_be_there);
   }
+  if (may_be_there) matcher.find(text, whole(text), into, most, looked_at_);
+}
+
+// Hyperscan says where; a handler that returns 1 ends it.
+void Finder::scan(std::string_view text, MatchHandler handler, void* context) {
+  hs_scan(static_cast<hs_database_t*>(made_for_), text.data(), static_cast<unsigned>(text.size()),
+          0, static_cast<hs_scratch_t*>(scratch_), handler, context);
+}
+
+void Finder::find_in_lines(std::string_view text, std::vector<Span>& into, std::size_t most) {
   std::function<bool(std::string_view, std::size_t)> take = [&](std::string_view line,
                                                                 std::size_t begin) {
     std::size_t before = into.size();
-    matcher_->find_lines(line, into, most);
+    matcher_->find(line, whole(line), into, most, looked_at_);
     for (std::size_t i = before; i < into.size(); ++i) {
       into[i].begin += static_cast<std::uint32_t>(begin);
       into[i].end += static_cast<std::uint32_t>(begin);
     }
     most -= into.size() - before;
-    return most > 0;
+    return most > 0 && !is_over();
   };
-  LineScan scan{.text = text, .take = take};
-  run(on_match, &scan);
+  LineScan lines{.text = text, .take = take};
+  scan(text, on_match, &lines);
+}
+
+void Finder::find_around_cores(std::string_view text, std::vector<Span>& into, std::size_t most) {
+  const std::size_t begin = into.size(), end = most < SIZE_MAX - begin ? begin + most : SIZE_MAX;
+  std::function<bool(Span)> take = [&](Span stretch) {
+    matcher_->find(text, stretch, into, end - into.size(), looked_at_);
+    return into.size() < end && !is_over();
+  };
+  CoreScan cores{.stretches = Stretches(*matcher_->core_, text), .take = take};
+  scan(text, on_core, &cores);
+  if (!cores.is_in_order) into.resize(begin);
+  auto last = cores.is_in_order ? cores.stretches.last() : whole(text);
+  if (!last || into.size() == end || is_over()) return;
+  // Many small stretches take longer than one large one.
+  if (cores.is_dense) last->end = static_cast<std::uint32_t>(text.size());
+  take(*last);
 }
 
 bool Finder::finds(std::string_view text, bool is_ascii) {

@@ -5,6 +5,7 @@
 // Hyperscan, which is several times faster, says first in which lines RE2 should look. Hyperscan
 // is left out when it would not pay to compile for it, when it refuses the pattern, and in text
 // beyond ASCII when the pattern has something that is there more than a byte (a "." or a "[^x]").
+// Of a pattern across lines it looks for the core (see core.h), and RE2 around that.
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -14,10 +15,12 @@
 #include <vector>
 
 #include "base/error.h"
+#include "search/core.h"
 #include "search/formula.h"
 #include "search/literal.h"
 #include "search/query.h"
 #include "search/regex.h"
+#include "search/watch.h"
 
 namespace re2 {
 class RE2;
@@ -26,6 +29,14 @@ class RE2;
 namespace warren::search {
 
 class Finder;
+
+// Looks at the clock now and then.
+struct LookedAt {
+  Watch* watch = nullptr;
+  std::size_t bytes = 0;  // since the last time
+  // True: the watch is over.
+  bool add(std::size_t more);
+};
 
 class Matcher {
  public:
@@ -43,13 +54,16 @@ class Matcher {
  private:
   friend class Finder;
   Matcher() = default;
-  void find_lines(std::string_view text, std::vector<Span>& into, std::size_t most) const;
+  // By RE2 alone.
+  void find(std::string_view text, Span within, std::vector<Span>& into, std::size_t most,
+            LookedAt& looked_at) const;
 
   Formula formula_;
   bool is_multi_line_ = false, matches_everything_ = false;
   std::optional<Literal> literal_;
   std::unique_ptr<re2::RE2> re2_;
-  std::optional<HyperscanPattern> hyperscan_;
+  std::optional<Core> core_;                   // of a multi-line pattern
+  std::optional<HyperscanPattern> hyperscan_;  // of the core, if there is one
   mutable std::mutex mutex_;
   mutable bool was_tried_ = false;                 // under the mutex
   mutable std::atomic<void*> database_ = nullptr;  // hs_database_t, once it is there
@@ -58,7 +72,9 @@ class Matcher {
 // A thread's way to use a matcher.
 class Finder {
  public:
-  explicit Finder(std::shared_ptr<const Matcher> matcher);
+  // From every match a pattern may look ahead to the end of its line, which may be all of a file:
+  // a watch ends even that. When it is over, what was found is not all.
+  explicit Finder(std::shared_ptr<const Matcher> matcher, Watch* watch = nullptr);
   ~Finder();
   Finder(Finder&& other) noexcept;
   Finder(const Finder&) = delete;
@@ -72,9 +88,18 @@ class Finder {
   const Matcher& matcher() const { return *matcher_; }
 
  private:
+  using MatchHandler = int (*)(unsigned, unsigned long long, unsigned long long, unsigned, void*);
   bool has_scratch(void* database);
+  void scan(std::string_view text, MatchHandler handler, void* context);
+  void find_in_lines(std::string_view text, std::vector<Span>& into, std::size_t most);
+  void find_around_cores(std::string_view text, std::vector<Span>& into, std::size_t most);
+
+  bool is_over() const {
+    return looked_at_.watch != nullptr && looked_at_.watch->why() != Stop::none;
+  }
 
   std::shared_ptr<const Matcher> matcher_;
+  LookedAt looked_at_;
   void* scratch_ = nullptr;   // hs_scratch_t
   void* made_for_ = nullptr;  // the database
   std::vector<Span> spans_;

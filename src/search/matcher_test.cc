@@ -96,6 +96,116 @@ TEST_CASE("patterns across lines are found in whole files") {
   }
 }
 
+TEST_CASE("around the cores of patterns across lines there is what is in the whole text") {
+  RandomRegex random(11);
+  constexpr std::string_view between[] = {"\\n",     "\\s*",  "\\s+",           "\\n\\s*",
+                                          ".*\\n",   "[^;]*", "(?:\\n|a|foo)*", "\\s{0,9}",
+                                          "(?s:.)?", "$\\n^"};
+  int cores = 0, matches = 0;
+  for (int round = 0; round < rounds(3000); ++round) {
+    std::string regex = random.regex(1);
+    for (auto count = 1 + random.below(3); count > 0; --count)
+      regex += std::string(between[random.below(std::size(between))]) + random.regex(1);
+    Pattern pattern{
+        .text = regex + "(?s:)\\n?", .is_regex = true, .ignores_case = random.below(2) == 0};
+    CAPTURE(pattern.text);
+    auto slow = Matcher::compile(pattern), fast = Matcher::compile(pattern);
+    REQUIRE(fast);
+    (*fast)->expect(1 << 30);
+    auto parsed = parse_regex(pattern.text, pattern.ignores_case);
+    cores += parsed && core_of(*parsed).has_value();
+    for (int i = 0; i < 6; ++i) {
+      std::string text;
+      for (auto count = random.below(40); count > 0; --count)
+        text += random.line(8) + (random.below(9) == 0 ? "\xc3\xa9\xff" : "") +
+                (random.below(3) == 0 ? "\n\n" : "\n");
+      bool is_ascii = !text.contains('\xff');
+      std::vector<Span> expected, found, first;
+      Finder(*slow).find_all(text, is_ascii, expected);
+      Finder(*fast).find_all(text, is_ascii, found);
+      CAPTURE(text);
+      REQUIRE(found == expected);
+      Finder(*fast).find_all(text, is_ascii, first, 2);
+      if (expected.size() > 2) expected.resize(2);
+      REQUIRE(first == expected);
+      matches += static_cast<int>(found.size());
+    }
+  }
+  CHECK(cores > rounds(500));
+  CHECK(matches > rounds(1000));
+}
+
+TEST_CASE("a core is what is rarest, and how far a match reaches from it is known") {
+  auto core = [](std::string_view pattern) { return core_of(*parse_regex(pattern, false)); };
+  auto lines = core(R"(\{\n\s*return\s0;\n\})");
+  REQUIRE(lines);
+  CHECK(lines->most_bytes == 11);
+  REQUIRE(lines->before.size() == 2);
+  CHECK(lines->before[0].run.count() == 5);
+  CHECK(lines->before[1].most == 2);
+  CHECK(lines->after.empty());
+  std::string text = "; {\n  return 0;\n} ;;; {\n\n\n\treturn 0;\n} ;;; return 0;\n}";
+  Stretches stretches(*lines, text);
+  CHECK(!stretches.add(text.find('}') + 1));
+  CHECK(stretches.add(text.find('}', 20) + 1) == Span{1, 17});
+  CHECK(stretches.add(text.size()) == Span{21, 38});
+  CHECK(stretches.last() == Span{40, 54});
+  for (const auto* pattern : {R"(a\n)", R"((?s)foo.*bar)", R"(\pL+\nfoo)", R"([a-z]{20}\n)"})
+    CHECK(!core(pattern));
+}
+
+TEST_CASE("a core that ends in one place or the next is found in both") {
+  const std::pair<std::string, std::string> cases[] = {
+      {R"((?:foobar$|bar\n))", "xx foobar\nxx\n"},
+      {R"([ab\n]*(?:foobar\b|bar ))", "; a\nabab\nfoobar xx\n"},
+      {R"(\{\n\s*(?:pthread_exit\b|exit\())", "{\n  pthread_exit(0);\n}\n"},
+      {R"(\n\s*(?:return 0;$|urn 0;\n))", "{\n  return 0;\n}\n"},
+      {R"(\w+\n\s*(?:kfree\B|freez))", "abc\n  kfreez(0);\n"}};
+  for (const auto& [regex, text] : cases)
+    for (std::size_t more : {0, 200, 3000}) {
+      std::string padded = std::string(more, ';') + text + std::string(more, ';');
+      Pattern pattern{.text = regex, .is_regex = true};
+      auto slow = Matcher::compile(pattern), fast = Matcher::compile(pattern);
+      REQUIRE(fast);
+      (*fast)->expect(1 << 30);
+      std::vector<Span> expected, found;
+      Finder(*slow).find_all(padded, true, expected);
+      Finder(*fast).find_all(padded, true, found);
+      CAPTURE(regex);
+      CAPTURE(more);
+      CHECK(expected.size() == 1);
+      CHECK(found == expected);
+    }
+}
+
+TEST_CASE("where cores stand side by side the rest is looked at in one go") {
+  Pattern pattern{.text = R"(foo;?\s*\n(?:bar)?)", .is_regex = true};
+  auto slow = Matcher::compile(pattern), fast = Matcher::compile(pattern);
+  REQUIRE(fast);
+  (*fast)->expect(1 << 30);
+  std::string text;
+  for (int i = 0; i < 1000; ++i) text += i % 7 == 0 ? "foo \nbar" : "x foo x\n";
+  std::vector<Span> expected, found, some;
+  Finder(*slow).find_all(text, true, expected);
+  Finder(*fast).find_all(text, true, found);
+  CHECK(expected.size() > 100);
+  CHECK(found == expected);
+  Finder(*fast).find_all(text, true, some, 120);
+  expected.resize(120);
+  CHECK(some == expected);
+}
+
+TEST_CASE("long rows of bytes around many cores are looked at once") {
+  Pattern pattern{.text = R"(x[^;]*foo\n[^;]*y)", .is_regex = true};
+  auto matcher = Matcher::compile(pattern);
+  REQUIRE(matcher);
+  (*matcher)->expect(1 << 30);
+  std::string text;
+  for (int i = 0; i < 200'000; ++i) text += "foo\n";  // each reaches to both ends
+  CHECK(!Finder(*matcher).finds(text, true));
+  CHECK(Finder(*matcher).finds("x" + text + "y", true));
+}
+
 TEST_CASE("beyond ASCII, any case is RE2's, for literals too") {
   auto matcher = Matcher::compile({.text = "ÄRGER", .ignores_case = true});
   REQUIRE(matcher);

@@ -254,6 +254,13 @@ class Fitting {
   Watch& watch_;
 };
 
+std::uint64_t blocks_of(const Segment& segment, const std::vector<std::uint32_t>& files) {
+  auto all = segment.parts().files();
+  std::uint64_t blocks = 0;
+  for (auto file : files) blocks += all[file + 1].first_block - all[file].first_block;
+  return blocks;
+}
+
 Places files_below(const Segment& segment, const std::string& below) {
   if (below.empty()) return std::nullopt;
   std::vector<std::uint32_t> files;
@@ -274,10 +281,14 @@ SegmentPlan plan_segment(const Plan& plan, std::shared_ptr<const Segment> segmen
   if (within) fit.files = fit.files ? intersected(*fit.files, *within) : std::move(within);
   for (std::size_t i = 0; i < plan.atoms.size(); ++i) {
     if (!plan.atoms[i].looks_at_content() || fit.root.kind == Kind::no) continue;
-    std::uint64_t blocks =
-        fit.atoms[i].blocks ? fit.atoms[i].blocks->size()
-        : fit.files ? std::min<std::uint64_t>(fit.files->size() * 4, fit.segment->block_count())
-                    : fit.segment->block_count();
+    const bool is_multi_line = plan.atoms[i].matcher->is_multi_line();  // and looks at whole files
+    std::uint64_t blocks = fit.segment->block_count();
+    if (fit.atoms[i].blocks)
+      blocks = fit.atoms[i].blocks->size();
+    else if (fit.files && !is_multi_line)
+      blocks = std::min<std::uint64_t>(fit.files->size() * 4, blocks);
+    else if (fit.files)
+      blocks = blocks_of(*fit.segment, *fit.files);
     fit.candidate_blocks += blocks;
   }
   std::ranges::sort(fit.first);

@@ -1,6 +1,7 @@
 #include "search/search.h"
 
 #include <algorithm>
+#include <mutex>
 
 #include "search/cursor.h"
 #include "search/evaluate.h"
@@ -15,37 +16,52 @@ constexpr std::uint32_t chunk_files = 32;
 // With less to look at a second thread costs more than it brings.
 constexpr std::uint64_t least_blocks_for_threads = 512;
 constexpr std::size_t cached_matchers = 32;
+constexpr std::uint64_t bytes_per_clock = 256 << 10;
 
 // A piece of work, in the order in which results are worth having.
 struct Chunk {
   std::uint32_t segment = 0;
   bool is_first = false;  // of SegmentPlan::first
-  std::uint32_t begin = 0, end = 0;
+  std::uint32_t begin = 0, end = 0, next = begin;
   bool is_done = false;
   std::vector<Hit> hits = {};
 };
 
-class Search {
- public:
-  Search(std::span<const std::shared_ptr<const Segment>> segments, const ParsedQuery& query,
-         const SearchTerms& terms)
-      : segments_(segments),
-        query_(query),
-        terms_(terms),
-        most_matches_(query.count.value_or(terms.most_matches)),
-        watch_(earlier(terms.deadline), terms.cancelled) {}
+}  // namespace
 
-  Result<Answer> run() {
+class Search::Run {
+ public:
+  Run(std::vector<std::shared_ptr<const Segment>> segments, const ParsedQuery& query,
+      SearchTerms terms)
+      : segments_(std::move(segments)),
+        query_(query),
+        terms_(std::move(terms)),
+        most_matches_(query.count.value_or(terms_.most_matches)),
+        watch_(earlier(terms_.deadline), terms_.cancelled) {}
+
+  bool run(Clock::time_point until) {
     auto start = Clock::now();
-    if (auto planned = plan(); !planned) return std::unexpected(planned.error());
+    if (!is_planned_) {
+      is_planned_ = true;
+      planned_ = plan();
+      if (!planned_) return true;
+      make_chunks();
+      answer_.stats.plan = Clock::now() - start;
+      start = Clock::now();
+    }
+    find(until);
+    bool is_found = is_enough() || (next_chunk_ == chunks_.size() && open_.empty());
+    if (is_found) settle();
     auto found = Clock::now();
-    answer_.stats.plan = found - start;
-    find();
-    settle();
-    auto ranked = Clock::now();
-    answer_.stats.find = ranked - found;
+    answer_.stats.find += found - start;
+    if (!is_found) return false;
     show();
-    answer_.stats.rank = Clock::now() - ranked;
+    answer_.stats.rank = Clock::now() - found;
+    return true;
+  }
+
+  Result<Answer> answer() {
+    if (!planned_) return std::unexpected(planned_.error());
     return std::move(answer_);
   }
 
@@ -104,54 +120,77 @@ class Search {
       if (fits_[i].root.kind != PlanNode::Kind::no) add(i, false, fits_[i].count());
   }
 
-  void find() {
-    make_chunks();
+  void find(Clock::time_point until) {
     int threads =
         answer_.stats.candidate_blocks < least_blocks_for_threads ? 1 : std::max(1, terms_.threads);
-    if (threads == 1) return work();
-    auto done = in_parallel(threads, [this](int) -> Result<> {
-      work();
+    if (threads == 1) return work(until);
+    auto done = in_parallel(threads, [this, until](int) -> Result<> {
+      work(until);
       return ok;
     });
     // Without memory for another thread what was found is still true, and the rest is left open.
     if (!done) watch_.stop(Stop::time);
   }
 
-  void work() {
+  bool is_enough() const {
+    return watch_.why() != Stop::none || (most_matches_ != 0 && matches_ >= most_matches_);
+  }
+
+  void work(Clock::time_point until) {
     std::optional<FileSearch> search;
     std::uint32_t segment = UINT32_MAX;
     std::uint64_t bytes = 0;
-    for (;;) {
-      if (most_matches_ != 0 && matches_.load() >= most_matches_) break;
-      std::size_t place = next_chunk_.fetch_add(1);
-      if (place >= chunks_.size() || watch_.why() != Stop::none) break;
-      auto& chunk = chunks_[place];
+    // One file at least, however short the slice.
+    for (bool is_over = false; !is_enough() && !is_over;) {
+      auto place = next_chunk();
+      if (!place) break;
+      auto& chunk = chunks_[*place];
       if (chunk.segment != segment) {
         if (search) bytes += search->checked_bytes();
         segment = chunk.segment;
         search.emplace(plan_, fits_[segment], watch_, true);
       }
-      look(*search, chunk);
+      look(*search, chunk, until);
+      is_over = Clock::now() >= until;
+      if (chunk.next == chunk.end) continue;
+      std::lock_guard lock(mutex_);
+      open_.push_back(*place);
     }
     if (search) bytes += search->checked_bytes();
     checked_bytes_ += bytes;
   }
 
-  void look(FileSearch& search, Chunk& chunk) {
+  std::optional<std::size_t> next_chunk() {
+    std::lock_guard lock(mutex_);
+    if (!open_.empty()) {
+      auto place = open_.back();
+      open_.pop_back();
+      return place;
+    }
+    if (next_chunk_ == chunks_.size()) return std::nullopt;
+    return next_chunk_++;
+  }
+
+  void look(FileSearch& search, Chunk& chunk, Clock::time_point until) {
     const auto& fit = fits_[chunk.segment];
-    std::uint64_t matches = 0;
+    std::uint64_t matches = 0, checked = search.checked_bytes();
     Hit hit{.segment = chunk.segment};
-    for (std::uint32_t i = chunk.begin; i < chunk.end; ++i) {
-      std::uint32_t file = chunk.is_first ? fit.first[i] : fit.file_at(i);
+    while (chunk.next < chunk.end) {
+      std::uint32_t file = chunk.is_first ? fit.first[chunk.next] : fit.file_at(chunk.next);
+      ++chunk.next;
       if (!chunk.is_first && !fit.first.empty() && std::ranges::binary_search(fit.first, file))
         continue;
-      if (!search.look(file, hit)) continue;
-      if (chunk.hits.empty()) chunk.hits.reserve(chunk.end - i);
-      chunk.hits.push_back(hit);
-      matches += hit.matches;
+      if (search.look(file, hit)) {
+        if (chunk.hits.empty()) chunk.hits.reserve(chunk.end - chunk.next + 1);
+        chunk.hits.push_back(hit);
+        matches += hit.matches;
+      }
+      if (search.checked_bytes() - checked < bytes_per_clock) continue;
+      checked = search.checked_bytes();
+      if (Clock::now() >= until) break;
     }
     matches_ += matches;
-    chunk.is_done = watch_.why() == Stop::none;
+    chunk.is_done = chunk.next == chunk.end && watch_.why() == Stop::none;
   }
 
   // What counts is the same for any number of threads: chunks in order, up to the limit.
@@ -242,14 +281,13 @@ class Search {
       if (!search) search.emplace(plan_, fits_[hits_[shown].segment], watch);
       if (!show_file(*search, hits_[shown], bytes, shown == 0)) break;
     }
-    if (shown < count) {
-      if (watch.why() == Stop::time)
-        leave_open("time");
-      else if (watch.why() == Stop::cancelled)
-        leave_open("cancelled");
-      else
-        leave_open("bytes");
-    }
+    // The last one may have been cut off as well.
+    if (watch.why() == Stop::time)
+      leave_open("time");
+    else if (watch.why() == Stop::cancelled)
+      leave_open("cancelled");
+    else if (shown < count)
+      leave_open("bytes");
     if (shown > 0 && shown < hits_.size()) {
       const auto& last = hits_[shown - 1];
       answer_.next = to_string(Cursor{asked_, last.score, last.segment, last.file});
@@ -299,9 +337,9 @@ class Search {
     return false;
   }
 
-  std::span<const std::shared_ptr<const Segment>> segments_;
+  std::vector<std::shared_ptr<const Segment>> segments_;
   const ParsedQuery& query_;
-  const SearchTerms& terms_;
+  SearchTerms terms_;
   std::uint64_t most_matches_;
   Watch watch_;
   Plan plan_;
@@ -309,18 +347,29 @@ class Search {
   std::optional<Cursor> after_;
   std::vector<SegmentPlan> fits_;
   std::vector<Chunk> chunks_;
-  std::atomic<std::size_t> next_chunk_ = 0;
+  std::mutex mutex_;
+  std::size_t next_chunk_ = 0;     // under the mutex, as is the next
+  std::vector<std::size_t> open_;  // chunks in which a slice ended
   std::atomic<std::uint64_t> matches_ = 0, checked_bytes_ = 0;
   std::vector<Hit> hits_;
-  bool lacks_symbols_ = false;
+  bool lacks_symbols_ = false, is_planned_ = false;
+  Result<> planned_ = ok;
   Answer answer_;
 };
 
-}  // namespace
+Search::Search(std::vector<std::shared_ptr<const Segment>> segments, const ParsedQuery& query,
+               SearchTerms terms)
+    : run_(std::make_unique<Run>(std::move(segments), query, std::move(terms))) {}
+Search::~Search() = default;
+
+bool Search::run(Clock::time_point until) { return run_->run(until); }
+Result<Answer> Search::answer() { return run_->answer(); }
 
 Result<Answer> search(std::span<const std::shared_ptr<const Segment>> segments,
                       const ParsedQuery& query, const SearchTerms& terms) {
-  return Search(segments, query, terms).run();
+  Search search({segments.begin(), segments.end()}, query, terms);
+  search.run(Clock::time_point::max());
+  return search.answer();
 }
 
 }  // namespace warren::search

@@ -73,9 +73,30 @@ struct Answer {
   SearchStats stats;
 };
 
-// Any thread; segments stay alive meanwhile. Errc::invalid: a regular expression that cannot be, or
-// a query that would list everything.
+// Any thread. Errc::invalid: a regular expression that cannot be, or a query that would list
+// everything.
 Result<Answer> search(std::span<const std::shared_ptr<const Segment>> segments,
                       const ParsedQuery& query, const SearchTerms& terms);
+
+// The same in slices, so that others may come in between (see lanes.h).
+class Search {
+ public:
+  // The query stays alive meanwhile.
+  Search(std::vector<std::shared_ptr<const Segment>> segments, const ParsedQuery& query,
+         SearchTerms terms);
+  ~Search();
+  Search(const Search&) = delete;
+  Search& operator=(const Search&) = delete;
+
+  // True: done. False: the slice is over, and some files are still to be looked at: call it again,
+  // in whatever thread. A deadline counts the time between two calls as well.
+  bool run(Clock::time_point until);
+  // Once, when it is done.
+  Result<Answer> answer();
+
+ private:
+  class Run;
+  std::unique_ptr<Run> run_;
+};
 
 }  // namespace warren::search
