@@ -6,6 +6,7 @@
 
 #include <random>
 
+#include "search/cache.h"
 #include "search_robust.h"
 
 namespace warren::search {
@@ -166,15 +167,33 @@ TEST_CASE("paths are text: none leads anywhere, whatever it says") {
   MESSAGE(got->documents.size(), " of ", names.size(), " such paths");
 }
 
-// Runs in a child that has mounts of its own: 0 when all is as it should be.
+// In a child that has mounts of its own.
+bool mount_small_disk(const std::string& folder, const char* size) {
+  return unshare(geteuid() == 0 ? CLONE_NEWNS : CLONE_NEWUSER | CLONE_NEWNS) == 0 &&
+         mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 &&
+         mount("tmpfs", folder.c_str(), "tmpfs", 0, size) == 0;
+}
+constexpr int not_allowed = 77;
+
+// The exit code of a child that does this: 0 when all is as it should be.
+int in_child(const std::function<int()>& work) {
+  auto child = fork();
+  REQUIRE(child >= 0);
+  if (child == 0) _exit(work());
+  int status = 0;
+  REQUIRE(waitpid(child, &status, 0) == child);
+  REQUIRE(WIFEXITED(status));
+  if (WEXITSTATUS(status) != not_allowed) return WEXITSTATUS(status);
+  MESSAGE("no mounts are allowed here; save_test limits the size of files instead");
+  return 0;
+}
+
 int save_to_full_disk(const Segment& segment, const Segment& small, const std::string& folder) {
-  if (unshare(geteuid() == 0 ? CLONE_NEWNS : CLONE_NEWUSER | CLONE_NEWNS) != 0) return 77;
-  if (mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0) return 77;
-  if (mount("tmpfs", folder.c_str(), "tmpfs", 0, "size=256k") != 0) return 77;
+  if (!mount_small_disk(folder, "size=256k")) return not_allowed;
   auto path = folder + "/segment";
   if (!small.save(path)) return 1;
   auto saved = segment.save(path);
-  if (saved || saved.error().code != Errc::unavailable) return 2;
+  if (saved || saved.error().code != Errc::overloaded) return 2;
   if (!saved.error().what.contains("No space left on device")) return 3;
   if (std::distance(fs::directory_iterator(folder), {}) != 1) return 4;  // no half of a file
   auto old = Segment::load(path);
@@ -185,17 +204,41 @@ TEST_CASE("a disk that is really full leaves the old segment, and says why") {
   TempFolder folder;
   std::mt19937 random(3);
   auto large = build(random_documents(random, 60, 40'000)), small = build({doc("a.c", "old\n")});
-  auto child = fork();
-  REQUIRE(child >= 0);
-  if (child == 0) _exit(save_to_full_disk(*large, *small, folder.path().string()));
-  int status = 0;
-  REQUIRE(waitpid(child, &status, 0) == child);
-  if (WIFEXITED(status) && WEXITSTATUS(status) == 77) {
-    MESSAGE("no mounts are allowed here; save_test limits the size of files instead");
-    return;
-  }
-  CHECK(WIFEXITED(status));
-  CHECK(WEXITSTATUS(status) == 0);
+  CHECK(in_child([&] { return save_to_full_disk(*large, *small, folder.path().string()); }) == 0);
+}
+
+// The disk has room for two of them, and never for the large one.
+int keep_on_full_disk(const Segment& segment, const Segment& large, const std::string& folder) {
+  auto size = fmt::format("size={}k", (segment.memory().total() >> 10) * 5 / 2 + 200);
+  if (!mount_small_disk(folder, size.c_str())) return not_allowed;
+  auto cache = SegmentCache::open(folder + "/cache");
+  if (!cache) return 1;
+  if (!cache->save_base("one", segment) || !cache->save_base("two", segment)) return 2;
+  // Used last, also by the clock of the file system.
+  auto used = [&](const char* key) {
+    return fs::last_write_time(folder + "/cache/" + key + ".seen");
+  };
+  while (used("one") <= used("two"))
+    if (!cache->load("one")) return 3;
+  if (!cache->save_base("three", segment)) return 4;
+  if (!cache->load("one") || cache->load("two") || !cache->load("three")) return 5;
+  auto saved = cache->save_base("one", large);
+  if (saved || saved.error().code != Errc::overloaded) return 6;
+  if (!cache->load("one") || !cache->load("three")) return 7;  // nobody went in vain
+  // One that is replaced may go itself; one that is added to may not.
+  if (!cache->save_base("three", segment) || !cache->load("three")) return 8;
+  if (!cache->save_delta("three", segment, segment.version())) return 9;
+  auto list = cache->load("three");
+  if (!list || list->size() != 2 || cache->load("one")) return 10;
+  saved = cache->save_delta("three", large, segment.version());
+  return !saved && cache->load("three") ? 0 : 11;
+}
+
+TEST_CASE("on a full disk what was not used for longest makes room, unless that is in vain") {
+  TempFolder folder;
+  auto text = [](std::size_t size) { return build({doc("a.c", std::string(size, 'x') + '\n')}); };
+  auto segment = text(1'000'000), large = text(4'000'000);
+  CHECK(in_child([&] { return keep_on_full_disk(*segment, *large, folder.path().string()); }) == 0);
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 // How far a long piece of work is: a bar that moves on a terminal, and lines now and then
 // elsewhere.
 #include <fmt/format.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -25,10 +26,13 @@ class Progress {
     next_ = now + (is_terminal_ ? Clock::duration(100ms) : Clock::duration(10s));
     auto percent = static_cast<int>(100 * std::clamp(part, 0.0, 1.0));
     if (!is_terminal_) return say("{:3} %  {}\n", percent, text);
-    constexpr int width = 30;
+    // A line that is wider than the terminal could not be taken back.
+    constexpr int most = 30, besides = 11;
+    int width = std::clamp(columns() - besides - static_cast<int>(text.size()), 0, most);
+    auto room = static_cast<std::size_t>(std::max(0, columns() - besides));
     std::string bar(static_cast<std::size_t>(width * percent / 100), '#');
     say("\r\x1b[K[{:<{}}] {:3} %  {}", paint_.green(bar),
-        width + static_cast<int>(paint_.green("").size()), percent, text);
+        width + static_cast<int>(paint_.green("").size()), percent, text.substr(0, room));
     std::fflush(stderr);
     is_shown_ = true;
   }
@@ -37,6 +41,11 @@ class Progress {
   }
 
  private:
+  static int columns() {
+    winsize size{};
+    return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
+  }
+
   const Paint& paint_;
   bool is_terminal_;
   bool is_shown_ = false;

@@ -40,8 +40,9 @@ class Opening {
     if (unread != nullptr)
       index_.warning = fmt::format("{} {}", unread->path, unread->reason);
     else if (cache_ && (new_base_ || new_delta_))
-      index_.keep = [cache = *cache_, key = key_, base = new_base_, delta = new_delta_] {
-        return base ? cache.save_base(key, *base) : cache.save_delta(key, *delta);
+      index_.keep = [cache = *cache_, key = key_, base = new_base_, delta = new_delta_,
+                     version = before_ ? before_->front()->version() : std::string()] {
+        return base ? cache.save_base(key, *base) : cache.save_delta(key, *delta, version);
       };
     return std::move(index_);
   }
@@ -111,24 +112,24 @@ class Opening {
       terms_.progress(got / total, fmt::format("reading {:.0f} MB", total / 1e6));
       return take(std::move(document));
     };
-    auto done = place_.kind == Kind::repository
-                    ? read_entries(place_.root, entries, skipped, counted)
-                    : read_folder(place_.root, entries, terms_.update.limits, skipped, counted);
-    if (total > 50e6) terms_.progress(1, fmt::format("indexing {:.0f} MB", total / 1e6));
-    return done;
+    return place_.kind == Kind::repository
+               ? read_entries(place_.root, entries, skipped, counted)
+               : read_folder(place_.root, entries, terms_.update.limits, skipped, counted);
   }
 
   Result<> update(const Listing& listing) {
     auto read_texts = [this](std::span<const TreeEntry> entries, std::vector<Skipped>& skipped,
                              const Take& take) { return read(entries, skipped, take); };
-    auto after = update_listing(listing, read_texts, before_, terms_.update);
+    auto terms = terms_.update;
+    terms.build.progress = [this](double part) { terms_.progress(part, "indexing"); };
+    auto after = update_listing(listing, read_texts, before_, terms);
     if (!after) return std::unexpected(after.error());
     if (is_extended(**after) && (*after)->back()->arena().size() > kept_delta &&
         (*after)->size() > before_->size()) {
       // One delta that has all that changed since the base, to be kept.
       if (before_->size() > 1) {
         auto base = std::make_shared<const SegmentList>(SegmentList{before_->front()});
-        after = update_listing(listing, read_texts, base, terms_.update);
+        after = update_listing(listing, read_texts, base, terms);
         if (!after) return std::unexpected(after.error());
       }
       if (is_extended(**after) && (*after)->size() > 1) new_delta_ = (*after)->back();
@@ -159,7 +160,8 @@ class Opening {
       std::shared_ptr<const Segment> segment) const {
     SymbolTerms terms;
     terms.threads = terms_.update.build.threads;
-    terms_.progress(1, fmt::format("finding the symbols of {} files", segment->file_count()));
+    auto text = fmt::format("finding the symbols of {} files", segment->file_count());
+    terms.progress = [&](double part) { terms_.progress(part, text); };
     return with_symbols(std::move(segment), terms);
   }
 

@@ -60,7 +60,8 @@ class SearchPrinter {
   std::string name_of(const search::FileMatch& file) const;
   void print_lines(const search::FileMatch& file, const std::string& name);
   void print_line(const std::string& name, std::uint32_t number, bool is_match,
-                  std::string_view text, std::span<const search::Range> ranges);
+                  std::string_view text, std::span<const search::Range> ranges,
+                  bool is_cut = false);
 
   SearchOutput& output_;
   const SearchPlace& place_;

@@ -15,6 +15,7 @@ struct SearchPlace {
   std::string root;               // without links
   std::string below = {};         // "src/cli/": only what is there
   std::vector<std::string> refs;  // of a repository
+  std::string here = {};          // the current folder, "/src/warren/"; empty: it is gone
 };
 
 // `given`: a folder or a repository; none: the repository around the current folder, or that
@@ -23,8 +24,6 @@ Result<SearchPlace> find_place(const std::optional<std::string>& given,
                                std::vector<std::string> refs);
 // Without regard to git.
 SearchPlace plain_place(const std::optional<std::string>& given);
-// Whether git said so, and not that it may not or cannot read one.
-bool is_no_repository(const Error& error);
 // As a person can open it from here; what is in a commit has no other name than its path.
 std::string shown_path(const SearchPlace& place, const std::string& path);
 

@@ -86,7 +86,10 @@ std::string safe_path(std::string_view path) {
 
 std::string SearchPrinter::name_of(const search::FileMatch& file) const {
   if (file.path.empty()) return safe_path(file.repo);
-  return safe_path(shown_path(place_, file.path));
+  auto path = safe_path(shown_path(place_, file.path));
+  bool is_heading = show_.has_headings && show_.form == SearchShow::Form::lines;
+  if (place_.refs.size() < 2 || is_heading) return path;
+  return safe_text(fmt::format("{}:", fmt::join(file.branches, ","))) + path;
 }
 
 void SearchPrinter::print(const search::FileMatch& file) {
@@ -98,12 +101,13 @@ void SearchPrinter::print(const search::FileMatch& file) {
   if (show_.form == SearchShow::Form::files) {
     output_.write(name + '\n');
   } else if (show_.form == SearchShow::Form::counts) {
-    output_.write(fmt::format("{}:{}\n", name, file.lines.size()));
+    output_.write(fmt::format("{}:{}\n", name, file.line_count));
   } else {
     if (!is_first_ && show_.has_headings) output_.write("\n");
     if (!is_first_ && !show_.has_headings && show_.has_context) output_.write("--\n");
-    auto branches = place_.refs.size() > 1 ? fmt::format("  ({})", fmt::join(file.branches, ", "))
-                                           : std::string();
+    auto branches = place_.refs.size() > 1 && show_.has_headings
+                        ? fmt::format("  ({})", fmt::join(file.branches, ", "))
+                        : std::string();
     if (show_.has_headings || file.lines.empty())
       output_.write(name + paint_.dim(safe_text(branches)) + '\n');
     if (show_.explains) {
@@ -127,7 +131,7 @@ void SearchPrinter::print_lines(const search::FileMatch& file, const std::string
     if (i > 0 && show_.has_context && first > next) output_.write("--\n");
     for (std::uint32_t number = std::max(first, next); number < match.line; ++number)
       print_line(name, number, false, match.before[number - first], {});
-    print_line(name, match.line, true, match.text, match.ranges);
+    print_line(name, match.line, true, match.text, match.ranges, match.is_cut);
     next = match.line + 1;
     auto end = i + 1 < file.lines.size() ? file.lines[i + 1].line : UINT32_MAX;
     for (const auto& line : match.after)
@@ -136,7 +140,8 @@ void SearchPrinter::print_lines(const search::FileMatch& file, const std::string
 }
 
 void SearchPrinter::print_line(const std::string& name, std::uint32_t number, bool is_match,
-                               std::string_view text, std::span<const search::Range> ranges) {
+                               std::string_view text, std::span<const search::Range> ranges,
+                               bool is_cut) {
   auto mark = is_match ? ':' : '-';
   std::string line = show_.has_headings ? std::string() : name + mark;
   line += in_colour(paint_, "32", std::to_string(number)) + mark;
@@ -151,6 +156,7 @@ void SearchPrinter::print_line(const std::string& name, std::uint32_t number, bo
       at = range.end;
     }
   line += shown(text.substr(at));
+  if (is_cut) line += paint_.dim(" …");
   output_.write(line + '\n');
 }
 

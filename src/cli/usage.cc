@@ -74,6 +74,7 @@ std::string commands_help(const CLI::App& app, const Paint& paint) {
 std::string options_help(const CLI::App& app, const Paint& paint) {
   std::string text;
   for (auto& group : app.get_groups()) {
+    if (group.empty()) continue;  // of what nobody should see
     std::string lines;
     for (auto* option : app.get_options()) {
       bool inherited_help = app.get_parent() && option == app.get_help_ptr();
@@ -95,7 +96,7 @@ std::string options_help(const CLI::App& app, const Paint& paint) {
 std::string usage_of(const CLI::App& app) {
   auto text = path_of(app) + " [OPTIONS]";
   for (auto* option : app.get_options())
-    if (!option->nonpositional())
+    if (!option->nonpositional() && !option->get_group().empty())
       text += " " + (option->get_required() ? kind_of(*option) : "[" + kind_of(*option) + "]");
   return text + (commands_of(app).empty() ? "" : " COMMAND");
 }

@@ -125,6 +125,8 @@ Result<Section> SegmentBuilder::Pile::place_text(std::vector<FileEntry>& files,
         (*text)->touch(ready, touched);
       from.copy(arena + files[i].offset, from.size());
       from = {};
+      if (mine == 0 && i % 64 == 0 && terms.progress)
+        terms.progress(texts_placed * static_cast<double>(i) / static_cast<double>(end));
       files[i].first_block = static_cast<std::uint32_t>(out.size());
       cut_into_blocks({arena + files[i].offset, files[i].size}, files[i],
                       static_cast<std::uint32_t>(i), terms.block_bytes, out);

@@ -11,6 +11,7 @@
 #include <fstream>
 #include <iterator>
 #include <map>
+#include <tuple>
 
 namespace warren::search {
 
@@ -46,11 +47,45 @@ void write_small(const std::string& path, const std::string& text) {
   if (!is_written) unlink(temporary.c_str());
 }
 
-std::int64_t modified(const std::string& path) {
-  struct stat facts{};
-  return stat(path.c_str(), &facts) == 0
-             ? facts.st_mtim.tv_sec * 1'000'000'000LL + facts.st_mtim.tv_nsec
-             : 0;
+// All files of one key.
+struct Kept {
+  std::string key = {};
+  std::vector<std::string> paths = {};
+  std::size_t bytes = 0;
+  std::int64_t used = 0;
+};
+
+// What was not used for longest comes first.
+std::vector<Kept> kept_in(const std::string& folder) {
+  std::map<std::string, Kept> all;
+  std::error_code error;
+  for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
+    auto path = at->path().string(), name = at->path().filename().string();
+    struct stat facts{};
+    if (stat(path.c_str(), &facts) != 0) continue;
+    auto& kept = all[name.substr(0, name.find('.'))];
+    kept.paths.push_back(path);
+    kept.used = std::max<std::int64_t>(
+        kept.used, facts.st_mtim.tv_sec * 1'000'000'000LL + facts.st_mtim.tv_nsec);
+    kept.bytes += static_cast<std::size_t>(facts.st_blocks) * 512;
+  }
+  std::vector<Kept> list;
+  for (auto& [key, kept] : all) {
+    kept.key = key;
+    list.push_back(std::move(kept));
+  }
+  std::ranges::sort(list, {}, [](const Kept& kept) { return std::tie(kept.used, kept.key); });
+  return list;
+}
+
+std::size_t bytes_of(const std::vector<Kept>& all) {
+  std::size_t bytes = 0;
+  for (const auto& kept : all) bytes += kept.bytes;
+  return bytes;
+}
+
+void remove(const Kept& kept) {
+  for (const auto& path : kept.paths) unlink(path.c_str());
 }
 
 }  // namespace
@@ -61,6 +96,7 @@ Result<SegmentCache> SegmentCache::open(const std::string& folder, std::size_t m
   };
   std::error_code error;
   fs::create_directories(fs::path(folder).parent_path(), error);
+  if (error) return cannot(error.message());
   if (mkdir(folder.c_str(), S_IRWXU) != 0 && errno != EEXIST) return cannot(std::strerror(errno));
   struct stat facts{};
   if (stat(folder.c_str(), &facts) != 0) return cannot(std::strerror(errno));
@@ -105,18 +141,32 @@ void SegmentCache::note_use(const std::string& key) const {
                           state_of(path_of(key, "delta"))));
 }
 
+Result<> SegmentCache::save(const std::string& key, std::string_view what,
+                            const Segment& segment) const {
+  auto path = path_of(key, what);
+  auto saved = segment.save(path, Segment::Saving::quick);
+  // What a new base replaces may go before it; what a delta belongs to may not.
+  bool is_full = !saved && saved.error().code == Errc::overloaded;
+  if (is_full && free_disk(segment.memory().total() + (64u << 10), what == "base" ? "" : key))
+    saved = segment.save(path, Segment::Saving::quick);
+  return saved;
+}
+
 Result<> SegmentCache::save_base(const std::string& key, const Segment& segment) const {
   if (segment.memory().total() > most_bytes_) return ok;
-  unlink(path_of(key, "delta").c_str());
-  auto saved = segment.save(path_of(key, "base"), Segment::Saving::quick);
+  auto saved = save(key, "base", segment);
   if (!saved) return saved;
+  unlink(path_of(key, "delta").c_str());
   note_use(key);
   make_room(key);
   return ok;
 }
 
-Result<> SegmentCache::save_delta(const std::string& key, const Segment& segment) const {
-  auto saved = segment.save(path_of(key, "delta"), Segment::Saving::quick);
+Result<> SegmentCache::save_delta(const std::string& key, const Segment& segment,
+                                  const std::string& base_version) const {
+  auto base = Segment::load(path_of(key, "base"), Segment::Loading::known);
+  if (!base || (*base)->version() != base_version) return ok;
+  auto saved = save(key, "delta", segment);
   if (!saved) return saved;
   note_use(key);
   make_room(key);
@@ -124,34 +174,29 @@ Result<> SegmentCache::save_delta(const std::string& key, const Segment& segment
 }
 
 void SegmentCache::make_room(const std::string& key) const {
-  struct Kept {
-    std::vector<std::string> paths = {};
-    std::size_t bytes = 0;
-    std::int64_t used = 0;
-  };
-  std::map<std::string, Kept> all;  // by key
-  std::size_t total = 0;
+  auto all = kept_in(folder_);
+  auto total = bytes_of(all);
+  for (const auto& kept : all) {
+    if (total <= most_bytes_) return;
+    if (kept.key == key) continue;
+    remove(kept);
+    total -= kept.bytes;
+  }
+}
+
+// False: nothing went, for it would not be enough.
+bool SegmentCache::free_disk(std::size_t bytes, const std::string& spared) const {
+  auto all = kept_in(folder_);
+  std::erase_if(all, [&](const Kept& kept) { return kept.key == spared; });
   std::error_code error;
-  for (fs::directory_iterator at(folder_, error), end; !error && at != end; at.increment(error)) {
-    auto path = at->path().string(), name = at->path().filename().string();
-    auto& kept = all[name.substr(0, name.find('.'))];
-    kept.paths.push_back(path);
-    kept.used = std::max(kept.used, modified(path));
-    struct stat facts{};
-    if (stat(path.c_str(), &facts) != 0) continue;
-    kept.bytes += static_cast<std::size_t>(facts.st_blocks) * 512;
-    total += static_cast<std::size_t>(facts.st_blocks) * 512;
+  std::size_t free = fs::space(folder_, error).available;
+  if (error || free >= bytes) free = 0;  // not the disk is full, but the part of it that is ours
+  if (free + bytes_of(all) < bytes) return false;
+  for (auto kept = all.begin(); kept != all.end() && free < bytes; ++kept) {
+    remove(*kept);
+    free += kept->bytes;
   }
-  while (total > most_bytes_) {
-    auto oldest = all.end();
-    for (auto at = all.begin(); at != all.end(); ++at)
-      if (at->first != key && (oldest == all.end() || at->second.used < oldest->second.used))
-        oldest = at;
-    if (oldest == all.end()) return;
-    for (const auto& path : oldest->second.paths) unlink(path.c_str());
-    total -= std::min(total, oldest->second.bytes);
-    all.erase(oldest);
-  }
+  return true;
 }
 
 }  // namespace warren::search

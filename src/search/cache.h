@@ -26,10 +26,13 @@ class SegmentCache {
   // The base, and the delta if there is one; null: nothing that is whole. Counts as use.
   SegmentListPtr load(const std::string& key) const;
   // A new base makes an old delta worthless: both go together. What was not used for longest goes
-  // when all is more than most_bytes. Errc::unavailable: the disk is full, or it may not be
-  // written.
+  // when all is more than most_bytes, or the disk is full and would not be without it.
+  // Errc::overloaded: it is full all the same. Errc::unavailable: it may not be written.
   Result<> save_base(const std::string& key, const Segment& segment) const;
-  Result<> save_delta(const std::string& key, const Segment& segment) const;
+  // Nothing is saved when the base is no longer the one of that version: another process has
+  // replaced it, and most of this delta is in the new one.
+  Result<> save_delta(const std::string& key, const Segment& segment,
+                      const std::string& base_version) const;
 
  private:
   explicit SegmentCache(std::string folder, std::size_t most_bytes)
@@ -37,7 +40,9 @@ class SegmentCache {
   std::string path_of(const std::string& key, std::string_view what) const;
   std::shared_ptr<const Segment> load(const std::string& path, bool is_known) const;
   void note_use(const std::string& key) const;
+  Result<> save(const std::string& key, std::string_view what, const Segment& segment) const;
   void make_room(const std::string& key) const;
+  bool free_disk(std::size_t bytes, const std::string& spared) const;
 
   std::string folder_;
   std::size_t most_bytes_;

@@ -26,7 +26,7 @@ TEST_CASE("what was kept is loaded again, for its owner alone") {
   REQUIRE(cache);
   CHECK(cache->load("k") == nullptr);
   REQUIRE(cache->save_base("k", *build({doc("a.c", "one\n")})));
-  REQUIRE(cache->save_delta("k", *build({doc("b.c", "two\n")})));
+  REQUIRE(cache->save_delta("k", *build({doc("b.c", "two\n")}), "1"));
   for (int i = 0; i < 3; ++i) {
     auto list = cache->load("k");
     REQUIRE(list);
@@ -43,6 +43,26 @@ TEST_CASE("what was kept is loaded again, for its owner alone") {
   }
   // A new base has all that the delta had.
   REQUIRE(cache->save_base("k", *build({doc("c.c", "three\n")})));
+  CHECK(cache->load("k")->size() == 1);
+}
+
+TEST_CASE("a delta is kept beside its own base alone") {
+  TempFolder folder;
+  auto cache = SegmentCache::open(folder.path().string());
+  REQUIRE(cache);
+  auto delta = build({doc("b.c", "two\n")});
+  REQUIRE(cache->save_delta("k", *delta, "1"));
+  CHECK(count_in(folder.path()) == 0);
+  REQUIRE(cache->save_base("k", *build({doc("a.c", "one\n")})));
+  REQUIRE(cache->save_delta("k", *delta, "1"));
+  CHECK(cache->load("k")->size() == 2);
+  // Whoever still has the base of before comes too late.
+  SegmentBuilder builder;
+  REQUIRE(builder.add(doc("b.c", "two\n")));
+  auto next = builder.build({.name = "test", .version = "2", .branches = {}, .skipped = {}});
+  REQUIRE(next);
+  REQUIRE(cache->save_base("k", **next));
+  REQUIRE(cache->save_delta("k", *delta, "1"));
   CHECK(cache->load("k")->size() == 1);
 }
 

@@ -89,6 +89,21 @@ Reference::Lines lines_of(const Answer& answer) {
   return lines;
 }
 
+std::map<std::string, std::uint64_t> counts_of(const Answer& answer) {
+  std::map<std::string, std::uint64_t> counts;
+  for (const auto& file : answer.files) {
+    CHECK(file.lines.empty());
+    counts[file.path] = file.line_count;
+  }
+  return counts;
+}
+
+std::map<std::string, std::uint64_t> counts_of(const Reference::Lines& lines) {
+  std::map<std::string, std::uint64_t> counts;
+  for (const auto& [path, numbers] : lines) counts[path] = numbers.size();
+  return counts;
+}
+
 Result<Answer> ask(const std::shared_ptr<const Segment>& segment, const ParsedQuery& query,
                    const SearchTerms& terms) {
   return search(std::span(&segment, 1), query, terms);
@@ -116,8 +131,9 @@ TEST_CASE("files and lines are those that RE2 finds line by line, for any query"
       ParsedQuery query;
       query.root = random_query(random, 2);
       CAPTURE(to_string(*query.root));
-      auto terms = everything();
+      auto terms = everything(), counts = everything();
       terms.threads = 1 + static_cast<int>(random.below(2));
+      counts.counts_lines = true;
       auto answer = ask(indexed, query, terms);
       if (!answer) continue;  // would list everything
       ++compared;
@@ -131,6 +147,9 @@ TEST_CASE("files and lines are those that RE2 finds line by line, for any query"
         REQUIRE(same);
         REQUIRE(lines_of(*same) == expected);
         REQUIRE(same->match_count == answer->match_count);
+        auto counted = ask(other, query, counts);
+        REQUIRE(counted);
+        REQUIRE(counts_of(*counted) == counts_of(expected));
       }
     }
   }

@@ -7,14 +7,16 @@ namespace warren::search {
 
 ChildTerms git(const std::string& path, std::initializer_list<std::string> arguments) {
   ChildTerms terms;
-  terms.argv = {"git", "--no-pager", "-C", path};
-  terms.argv.insert(terms.argv.end(), arguments);
   std::error_code ignored;
-  auto real = std::filesystem::canonical(path, ignored);
+  auto folder = std::filesystem::canonical(path, ignored);
+  if (exists(folder / ".git", ignored)) folder /= ".git";
+  // Named, it is not looked for. GIT_CEILING_DIRECTORIES would end the way up too, but not where a
+  // path has a colon.
+  terms.argv = {"git", "--no-pager", "--git-dir=" + folder.string(), "-C", path};
+  terms.argv.insert(terms.argv.end(), arguments);
   const char* programs = std::getenv("PATH");
   terms.environment = {
       std::string("PATH=") + (programs == nullptr ? "/usr/local/bin:/usr/bin:/bin" : programs),
-      "GIT_CEILING_DIRECTORIES=" + real.parent_path().string(),
       "LC_ALL=C",
       "HOME=/nonexistent",
       "GIT_CONFIG_NOSYSTEM=1",

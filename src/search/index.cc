@@ -103,11 +103,17 @@ struct Bucket {
 
 struct Build {
   const Segment& segment;
+  const BuildTerms& terms;
   int threads;
   Budget budget;
   std::vector<std::unique_ptr<Chains>> chains;  // of each thread
   std::vector<std::unique_ptr<Bucket>> buckets;
   std::atomic<std::size_t> next_bucket = 0;
+
+  // Every thread does about as much in the same time, so that one may speak for all.
+  void tell(int thread, double from, double to, double part) const {
+    if (thread == 0 && terms.progress) terms.progress(from + (to - from) * part);
+  }
 };
 
 Result<> collect_pairs(Build& build, int thread) {
@@ -118,6 +124,8 @@ Result<> collect_pairs(Build& build, int thread) {
   KeyCollector collector;
   auto end = static_cast<std::uint32_t>(count * (place + 1) / threads);
   for (auto block = static_cast<std::uint32_t>(count * place / threads); block < end; ++block) {
+    if (block % 256 == 0)
+      build.tell(thread, texts_placed, keys_collected, static_cast<double>(block) / end);
     for (auto key : collector.collect(build.segment.block(block).text))
       if (!chains[key >> low_bits].append(key, block, build.budget)) return build.budget.exceeded();
   }
@@ -202,15 +210,17 @@ Result<std::shared_ptr<const Segment>> SegmentBuilder::with_index(const Segment&
     return fail(Errc::overloaded, "{} blocks are more than an index takes",
                 scannable.block_count());
   Build build{
-      scannable, std::max(1, terms.threads), Budget(terms.memory_bytes, parts->memory()), {}, {}};
+      scannable, terms, std::max(1, terms.threads), Budget(terms.memory_bytes, parts->memory()),
+      {},        {}};
   for (int thread = 0; thread < build.threads; ++thread)
     build.chains.push_back(std::make_unique<Chains>());
   build.buckets.resize(bucket_count);
   auto collected = in_parallel(build.threads, [&](int i) { return collect_pairs(build, i); });
   if (!collected) return std::unexpected(collected.error());
-  auto packed = in_parallel(build.threads, [&](int) -> Result<> {
+  auto packed = in_parallel(build.threads, [&](int thread) -> Result<> {
     std::vector<std::uint32_t> sorted;
     for (std::size_t place; (place = build.next_bucket++) < bucket_count;) {
+      build.tell(thread, keys_collected, 1, static_cast<double>(place) / bucket_count);
       auto done = pack_bucket(build, place, sorted);
       if (!done) return done;
     }

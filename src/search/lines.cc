@@ -176,4 +176,17 @@ bool add_lines(const Segment& segment, std::uint32_t file, std::span<const Span>
   return true;
 }
 
+std::uint64_t touched_lines(std::string_view text, std::span<const Span> spans) {
+  std::uint64_t lines = 0;
+  std::size_t next = 0;  // the first byte behind the lines that are counted
+  for (const auto& span : spans)
+    // An empty span behind them is in a line of its own.
+    while (span.begin >= next || span.end > next) {
+      auto at = std::max<std::size_t>(span.begin, next);
+      next = std::min(text.find('\n', at), text.size()) + 1;
+      ++lines;
+    }
+  return lines;
+}
+
 }  // namespace warren::search

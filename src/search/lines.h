@@ -16,4 +16,7 @@ namespace warren::search {
 bool add_lines(const Segment& segment, std::uint32_t file, std::span<const Span> spans,
                const SearchTerms& terms, std::size_t& bytes, std::vector<LineMatch>& into);
 
+// How many lines of the text the spans (sorted) touch: as many as add_lines() would append.
+std::uint64_t touched_lines(std::string_view text, std::span<const Span> spans);
+
 }  // namespace warren::search

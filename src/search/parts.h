@@ -27,6 +27,10 @@ inline constexpr std::size_t section_count = 11;
 
 inline constexpr std::size_t text_slack = 64;
 
+// How much of a build is done when texts are at their places, and when their keys are collected: of
+// the time that it takes, as measured.
+inline constexpr double texts_placed = 0.15, keys_collected = 0.75;
+
 struct BlockEntry {
   std::uint64_t offset_and_flags;  // the place in the text section << 8 | flags
   std::uint32_t file;

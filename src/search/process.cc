@@ -104,6 +104,7 @@ Result<Child> Child::start(const ChildTerms& terms) {
   close_if_open(out[1]);
   if (error != 0) {
     child.pid_ = -1;
+    if (error == ENOENT) return fail(Errc::refused, "{} is not there", terms.argv[0]);
     return fail(Errc::unavailable, "{} cannot be run: {}", terms.argv[0], std::strerror(error));
   }
   note(0, child.pid_);

@@ -23,7 +23,7 @@ struct ChildTerms {
 // It gets our pipes and nothing else of ours, and dies with this object.
 class Child {
  public:
-  // Errc::unavailable: it cannot be started.
+  // Errc::refused: there is no such program. Errc::unavailable: it cannot be started.
   static Result<Child> start(const ChildTerms& terms);
   Child(Child&& other) noexcept;
   Child& operator=(Child&& other) = delete;

@@ -194,7 +194,8 @@ class Writer {
   }
   bool is_open() const { return file_ >= 0; }
   std::unexpected<Error> failure() const {
-    return fail(Errc::unavailable, "{} cannot be written: {}", path_, std::strerror(errno));
+    auto code = errno == ENOSPC || errno == EDQUOT ? Errc::overloaded : Errc::unavailable;
+    return fail(code, "{} cannot be written: {}", path_, std::strerror(errno));
   }
 
  private:

@@ -326,6 +326,11 @@ class Search::Run {
     if (terms_.explains) search.explain(hit.file, hit, match.explanation);
     if (!has_lines) return true;
     auto spans = search.content_spans();
+    if (terms_.counts_lines) {
+      if (!spans.empty())
+        match.line_count = touched_lines(segments_[hit.segment]->text(hit.file), spans);
+      return true;
+    }
     if (add_lines(*segments_[hit.segment], hit.file, spans, terms_, bytes, match.lines))
       return true;
     leave_open("bytes");

@@ -29,7 +29,8 @@ struct SearchTerms {
   int context_lines = 0;
   int threads = 1;
   bool explains = false;
-  std::string after = {};  // the cursor of the page before
+  bool counts_lines = false;  // FileMatch::line_count instead of its lines
+  std::string after = {};     // the cursor of the page before
   const std::atomic<bool>* cancelled = nullptr;
 };
 
@@ -48,7 +49,8 @@ struct FileMatch {
   std::vector<std::string> branches = {};
   std::vector<Range> path_ranges = {};
   std::vector<LineMatch> lines = {};
-  bool is_cut = false;  // more lines than an answer may have
+  std::uint64_t line_count = 0;  // when that was asked for
+  bool is_cut = false;           // more lines than an answer may have
   std::uint64_t match_count = 0;
   double score = 0;
   std::vector<std::string> explanation = {};  // "5500 the definition of it (function)"

@@ -132,7 +132,7 @@ class Segment {
 
   // To a file and back; a file of another version, truncated or damaged is Errc::invalid. At no
   // time is there half a file, or another one than that. `safe` has it on the disk before it
-  // returns.
+  // returns. Errc::overloaded: the disk is full.
   enum class Saving : std::uint8_t { safe, quick };
   Result<> save(const std::string& path, Saving saving = Saving::safe) const;
   // `known`: whoever calls knows that the file is as it was saved. Only its sizes are looked at,
@@ -154,6 +154,8 @@ struct BuildTerms {
   int threads = 2;
   bool with_index = true;
   std::size_t block_bytes = 4096;
+  // How much of a build is done, 0 to 1, now and then; on the thread that builds.
+  std::function<void(double part)> progress = nullptr;
 };
 
 // Collects documents, then makes a segment of them. What it holds is freed when it is destroyed.

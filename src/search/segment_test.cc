@@ -28,7 +28,7 @@ TEST_CASE("texts of every odd shape are kept byte by byte") {
                                   doc("newline", "\n"),
                                   doc("no-end", "a\nb"),
                                   doc("crlf", "a\r\nb\r\n\r\n"),
-                                  doc("nul", std::string(9000, 'a') + '\0' + "b\n"),
+                                  doc("nul", fmt::format("{}{}b\n", std::string(9000, 'a'), '\0')),
                                   doc("latin1", no_utf8),
                                   doc("long", "a\n" + long_line + "needle" + long_line + "\nb\n"),
                                   doc("utf8", "na\xc3\xafve \xe4\xb8\xad\n"),
@@ -178,6 +178,16 @@ TEST_CASE("any number of threads read a segment while others swap and drop it") 
   is_over = true;
   readers.clear();
   CHECK(wrong == 0);
+}
+
+TEST_CASE("a build tells how much of it is done, on the thread of its caller") {
+  std::mt19937 random(8);
+  for (int threads : {1, 2}) {
+    Parts parts;
+    BuildTerms terms{.threads = threads, .progress = parts.taker()};
+    CHECK(build(random_documents(random, 300, 20'000), terms)->has_index());
+    parts.check_that_they_rise();
+  }
 }
 
 }  // namespace

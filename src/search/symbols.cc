@@ -61,7 +61,7 @@ struct Harvest {
   std::atomic<int> restarts = 0;
 
   Result<> add(std::uint32_t file, const std::vector<Tag>& tags);
-  Result<> work();
+  Result<> work(int thread);
 };
 
 Result<> Harvest::add(std::uint32_t file, const std::vector<Tag>& tags) {
@@ -82,10 +82,12 @@ Result<> Harvest::add(std::uint32_t file, const std::vector<Tag>& tags) {
               terms.memory_bytes >> 20);
 }
 
-Result<> Harvest::work() {
+Result<> Harvest::work(int thread) {
   std::optional<Ctags> ctags;
   std::vector<Tag> tags;
   for (std::uint32_t place; (place = next_file++) < segment.file_count();) {
+    if (thread == 0 && terms.progress)
+      terms.progress(static_cast<double>(place) / segment.file_count());
     auto file = segment.file(place);
     auto text = segment.text(place);
     if (file.language.empty() || text.empty() || text.size() > terms.largest_file) continue;
@@ -215,7 +217,8 @@ Result<std::shared_ptr<const Segment>> with_symbols(std::shared_ptr<const Segmen
   auto probe = Ctags::start(terms);
   if (!probe) return segment;
   Harvest harvest{*segment, terms};
-  auto done = in_parallel(std::max(1, terms.threads), [&](int) { return harvest.work(); });
+  auto done =
+      in_parallel(std::max(1, terms.threads), [&](int thread) { return harvest.work(thread); });
   if (!done) return std::unexpected(done.error());
   std::string blob;
   arrange(harvest, blob);

@@ -5,6 +5,7 @@
 // seconds for each file. A file that it does not survive has no symbols; the next one gets a new
 // child. Where there is no such program, segments stay without symbols: that is no error.
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -19,6 +20,8 @@ struct SymbolTerms {
   std::size_t memory_bytes = std::size_t{2} << 30;  // Errc::overloaded when it would need more
   std::chrono::milliseconds per_file = 5s;
   std::size_t largest_file = 1u << 20;
+  // How much is done, 0 to 1, now and then; on the thread that calls.
+  std::function<void(double part)> progress = nullptr;
 };
 
 // The same segment with symbols; itself when the program is not there.

@@ -47,6 +47,18 @@ TEST_CASE("definitions are found by their name, the exact one first") {
   CHECK(found(**loaded, "lease") == found(**segment, "lease"));
 }
 
+TEST_CASE("how much of the search for definitions is done is told, on the thread of its caller") {
+  std::vector<Document> documents;
+  for (int i = 0; i < 200; ++i)
+    documents.push_back(doc(fmt::format("f{}.c", i), fmt::format("int f{}(void) {{}}\n", i)));
+  Parts parts;
+  SymbolTerms terms{.threads = 1, .progress = parts.taker()};
+  auto segment = with_symbols(build(std::move(documents)), terms);
+  REQUIRE(segment);
+  CHECK((*segment)->has_symbols());
+  parts.check_that_they_rise();
+}
+
 TEST_CASE("without ctags a segment stays as it is") {
   auto plain = build({doc("a.c", "int f(void);\n")});
   for (const auto* program : {"no-such-program", "true", "cat", "yes"}) {

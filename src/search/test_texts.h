@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 #include <random>
+#include <thread>
 
 #include "search/segment.h"
 
@@ -39,6 +40,27 @@ inline std::vector<Document> random_documents(std::mt19937& random, std::size_t 
   }
   return documents;
 }
+
+// What is told of a piece of work while it goes on.
+struct Parts {
+  std::vector<double> told = {};
+  std::thread::id thread = std::this_thread::get_id();
+
+  auto taker() {
+    return [this](double part) {
+      CHECK(std::this_thread::get_id() == thread);
+      told.push_back(part);
+    };
+  }
+  void check_that_they_rise() const {
+    REQUIRE(told.size() > 10);
+    CHECK(std::ranges::is_sorted(told));
+    CHECK(told.front() >= 0);
+    CHECK(told.front() < 0.1);
+    CHECK(told.back() > 0.5);
+    CHECK(told.back() <= 1);
+  }
+};
 
 inline std::vector<std::uint32_t> keys_of(std::string_view text) {
   std::vector<std::uint32_t> keys;
