@@ -43,6 +43,11 @@ bool needs_symbols(const search::Query& query) {
   return std::ranges::any_of(query.parts, [](const auto& part) { return needs_symbols(*part); });
 }
 
+bool asks_for_branch(const search::Query& query) {
+  return query.kind == search::Query::Kind::branch ||
+         std::ranges::any_of(query.parts, [](const auto& part) { return asks_for_branch(*part); });
+}
+
 // Nothing of ours may stay behind on the terminal; on the disk there is nothing without a name.
 void end_cleanly(int number) {
   constexpr std::string_view clear = "\r\x1b[K";
@@ -94,6 +99,8 @@ class SearchCommand {
       if (options_.show.form == SearchShow::Form::lines)
         options_.show.form = SearchShow::Form::files;
     }
+    if (options_.refs.empty() && asks_for_branch(*query_.root))
+      note("without --ref no file belongs to a branch");
     options_.index.wants_symbols = options_.index.wants_symbols || needs_symbols(*query_.root) ||
                                    query_.select == search::Select::symbols;
     return std::nullopt;

@@ -278,6 +278,10 @@ TEST_CASE("limits hold, are told, and are the same for any number of threads") {
   CHECK(bytes.match_count == all.match_count);
   auto lines = asked(segment, "foo", {.most_matches = 0, .lines_per_file = 3});
   for (const auto& file : lines.files) CHECK(file.lines.size() <= 3);
+  auto few = asked(segment, "foo count:3");
+  CHECK(few.match_count < 100);
+  CHECK(few.estimated_matches > all.match_count / 4);
+  CHECK(few.estimated_matches < all.match_count * 4);
   CHECK(asked(segment, "foo count:100").match_count < 500);
 }
 

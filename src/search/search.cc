@@ -199,7 +199,7 @@ class Search::Run {
     bool is_cut = false;
     for (auto& chunk : chunks_) {
       files_in_all += chunk.end - chunk.begin;
-      if (chunk.is_done && !is_cut) files_seen += chunk.end - chunk.begin;
+      files_seen += chunk.next - chunk.begin;
       for (const auto& hit : chunk.hits) {
         is_cut = is_cut || (most_matches_ != 0 && answer_.match_count >= most_matches_);
         if (is_cut) break;
@@ -221,10 +221,11 @@ class Search::Run {
     else if (lacks_symbols_)
       leave_open("symbols");
     answer_.estimated_matches = answer_.match_count;
-    if (!answer_.is_complete && files_seen > 0 && files_seen < files_in_all)
-      answer_.estimated_matches = static_cast<std::uint64_t>(
-          static_cast<double>(answer_.match_count) * static_cast<double>(files_in_all) /
-          static_cast<double>(files_seen));
+    if (!answer_.is_complete && files_seen > 0)  // of those that were seen, some may not count
+      answer_.estimated_matches = std::max(
+          answer_.match_count, static_cast<std::uint64_t>(static_cast<double>(matches_) *
+                                                          static_cast<double>(files_in_all) /
+                                                          static_cast<double>(files_seen)));
   }
 
   void leave_open(std::string_view why) {
