@@ -79,7 +79,8 @@ int on_core(unsigned, unsigned long long, unsigned long long to, unsigned, void*
   auto stretch = scan.stretches.add(to);
   if (!stretch) return 0;
   if (!scan.take(*stretch)) return 1;
-  scan.is_dense = ++scan.count > few_stretches && to < scan.count * bytes_per_look;
+  ++scan.count;
+  scan.is_dense = scan.count > few_stretches && to < scan.count * bytes_per_look;
   return scan.is_dense ? 1 : 0;
 }
 
