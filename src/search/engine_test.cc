@@ -422,6 +422,26 @@ TEST_CASE("a name is found as a literal and as a regular expression alike, where
   CHECK(lines("case:no sym:ab") == std::map<std::string, std::size_t>{{"a.c", 5}, {"b.c", 6}});
 }
 
+TEST_CASE("names are searched many at once as one by one") {
+  std::string texts[3];
+  for (int i = 0; i < 45'000; ++i)
+    texts[i % 3] += fmt::format("int {}name_{}_of_many;\n", i % 5 ? "a" : "", i);
+  auto segment = with_symbols(small({{"a.c", texts[0]}, {"b.c", texts[1]}, {"c.c", texts[2]}}));
+  REQUIRE(segment);
+  REQUIRE((*segment)->symbol_names().size() > 800'000);  // pieces, and Hyperscan
+  auto terms = everything();
+  for (std::string regex : {"^name_1.*", "9_of_many$", "^a?name_(77|5+)_", "_[^0-9]f", "e_1x*",
+                            "_2999[0-9]_", "^aname_0*1_of_many$", "\\bname_12", "nowhere.*"}) {
+    CAPTURE(regex);
+    auto together = asked(*segment, "case:yes count:all sym:" + regex, terms);
+    // What may match a line's end is looked for in each name by itself.
+    auto alone = asked(*segment, "case:yes count:all sym:(?:" + regex + ")\\n?", terms);
+    CHECK(together.match_count == alone.match_count);
+    CHECK(lines_of(together) == lines_of(alone));
+    CHECK((together.match_count > 0) == !regex.starts_with("nowhere"));
+  }
+}
+
 TEST_CASE("a query that would list everything is refused") {
   auto segment = small({{"a.c", "foo\n"}});
   for (std::string_view text : {"", ".*", "-foo", "x*", "foo or .*", "-file:a"}) {

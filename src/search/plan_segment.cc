@@ -9,6 +9,8 @@ namespace {
 
 using Kind = PlanNode::Kind;
 
+constexpr std::size_t name_bytes_at_once = 256 << 10;
+
 PlanNode constant(bool value) {
   PlanNode node;
   node.kind = value ? Kind::yes : Kind::no;
@@ -208,8 +210,10 @@ class Fitting {
     };
     if (const auto* literal = atom.matcher->literal())
       find_names(*literal, take);
+    else if (atom.matcher->is_multi_line())
+      find_one_by_one(Finder(atom.matcher), take);
     else
-      find_matching(Finder(atom.matcher), take);
+      find_in_names(*atom.matcher, Finder(atom.matcher, &watch_), take);
     sort(fit.definitions);
   }
   template <class TakeSymbol>
@@ -223,9 +227,35 @@ class Fitting {
       from = std::min(names.find('\0', from + found), names.size() - 1) + 1;
     }
   }
+  // Names as lines of a text, which is searched like any other.
+  template <class TakeSymbol>
+  void find_in_names(const Matcher& matcher, Finder finder, const TakeSymbol& take) const {
+    auto names = segment_.symbol_names();
+    matcher.expect(names.size());
+    std::vector<Span> spans;
+    for (std::size_t from = 0; from < names.size() && !watch_.is_over();) {
+      auto end = std::min(names.find('\0', from + name_bytes_at_once), names.size() - 1) + 1;
+      std::string text(names.substr(from, end - from));
+      unsigned char all = 0;
+      for (char& c : text) {
+        all |= static_cast<unsigned char>(c);
+        c = c == '\0' ? '\n' : c;
+      }
+      spans.clear();
+      finder.find_all(text, all < 0x80, spans);
+      std::size_t next = 0;  // behind the name that was found last
+      for (const auto& span : spans) {
+        if (span.begin < next) continue;
+        auto begin = span.begin == 0 ? 0 : text.rfind('\n', span.begin - 1) + 1;
+        segment_.symbols_named_at(from + begin, take);
+        next = std::min(text.find('\n', span.begin), text.size()) + 1;
+      }
+      from = end;
+    }
+  }
   // Equal names stand side by side and are looked at once.
   template <class TakeSymbol>
-  void find_matching(Finder finder, const TakeSymbol& take) const {
+  void find_one_by_one(Finder finder, const TakeSymbol& take) const {
     const char* last = nullptr;
     bool is_match = false;
     std::uint32_t seen = 0;
