@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "search/candidates.h"
+#include "search/definitions.h"
 #include "search/matcher.h"
 #include "search/query.h"
 #include "search/segment.h"
@@ -42,13 +43,6 @@ struct Plan {
 };
 // Errc::invalid: a pattern that cannot be, or a query that would list everything.
 Result<Plan> plan_query(const ParsedQuery& query, MatcherCache& cache);
-
-// Where a name is defined.
-struct Definition {
-  std::uint32_t file = 0, line = 0;
-  std::string_view kind;
-  std::string_view name;
-};
 
 struct AtomPlan {
   Places blocks;  // that may have it in their text; nothing: look at every block of a file

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <tuple>
 
 #include "search/parts.h"
 #include "search/plan.h"
@@ -8,8 +7,6 @@ namespace warren::search {
 namespace {
 
 using Kind = PlanNode::Kind;
-
-constexpr std::size_t name_bytes_at_once = 256 << 10;
 
 PlanNode constant(bool value) {
   PlanNode node;
@@ -157,11 +154,12 @@ class Fitting {
     const auto& atom = plan_.atoms[place];
     auto& fit = fit_.atoms[place];
     if (atom.pattern.field == Field::symbol) {
-      find_definitions(atom, fit);
+      if (!segment_.has_symbols()) fit_.lacks_symbols = true;
+      fit.definitions = definitions_matching(segment_, atom.matcher, watch_);
       return files_with(fit.definitions);
     }
     if (atom.is_identifier && segment_.has_symbols()) {
-      look_up(atom, fit);
+      fit.definitions = definitions_named(segment_, atom.pattern);
       for (const auto& definition : fit.definitions) fit_.first.push_back(definition.file);
     }
     if (atom.looks_at_path()) {
@@ -190,87 +188,6 @@ class Fitting {
       if (finder.finds(segment_.file(file).path, false)) fit.paths.push_back(file);
   }
 
-  static Definition definition_of(const Symbol& symbol) {
-    return {.file = symbol.file, .line = symbol.line, .kind = symbol.kind, .name = symbol.name};
-  }
-  void look_up(const Atom& atom, AtomPlan& fit) const {
-    segment_.find_symbols(atom.pattern.text, [&](const Symbol& symbol) {
-      if (symbol.name != atom.pattern.text && !atom.pattern.ignores_case) return false;
-      fit.definitions.push_back(definition_of(symbol));
-      return fit.definitions.size() < 1000;
-    });
-    sort(fit.definitions);
-  }
-  void find_definitions(const Atom& atom, AtomPlan& fit) const {
-    if (!segment_.has_symbols()) fit_.lacks_symbols = true;
-    std::uint32_t seen = 0;
-    auto take = [&](const Symbol& symbol) {
-      fit.definitions.push_back(definition_of(symbol));
-      return ++seen % 1024 != 0 || !watch_.is_over();
-    };
-    if (const auto* literal = atom.matcher->literal())
-      find_names(*literal, take);
-    else if (atom.matcher->is_multi_line())
-      find_one_by_one(Finder(atom.matcher), take);
-    else
-      find_in_names(*atom.matcher, Finder(atom.matcher, &watch_), take);
-    sort(fit.definitions);
-  }
-  template <class TakeSymbol>
-  void find_names(const Literal& literal, const TakeSymbol& take) const {
-    auto names = segment_.symbol_names();
-    for (std::size_t from = 0; from < names.size() && watch_.why() == Stop::none;) {
-      auto found = literal.find(names.substr(from));
-      if (found == names.npos) return;
-      auto begin = names.rfind('\0', from + found) + 1;  // behind no NUL: the first one
-      segment_.symbols_named_at(begin, take);
-      from = std::min(names.find('\0', from + found), names.size() - 1) + 1;
-    }
-  }
-  // Names as lines of a text, which is searched like any other.
-  template <class TakeSymbol>
-  void find_in_names(const Matcher& matcher, Finder finder, const TakeSymbol& take) const {
-    auto names = segment_.symbol_names();
-    matcher.expect(names.size());
-    std::vector<Span> spans;
-    for (std::size_t from = 0; from < names.size() && !watch_.is_over();) {
-      auto end = std::min(names.find('\0', from + name_bytes_at_once), names.size() - 1) + 1;
-      std::string text(names.substr(from, end - from));
-      unsigned char all = 0;
-      for (char& c : text) {
-        all |= static_cast<unsigned char>(c);
-        c = c == '\0' ? '\n' : c;
-      }
-      spans.clear();
-      finder.find_all(text, all < 0x80, spans);
-      std::size_t next = 0;  // behind the name that was found last
-      for (const auto& span : spans) {
-        if (span.begin < next) continue;
-        auto begin = span.begin == 0 ? 0 : text.rfind('\n', span.begin - 1) + 1;
-        segment_.symbols_named_at(from + begin, take);
-        next = std::min(text.find('\n', span.begin), text.size()) + 1;
-      }
-      from = end;
-    }
-  }
-  // Equal names stand side by side and are looked at once.
-  template <class TakeSymbol>
-  void find_one_by_one(Finder finder, const TakeSymbol& take) const {
-    const char* last = nullptr;
-    bool is_match = false;
-    std::uint32_t seen = 0;
-    segment_.each_symbol([&](const Symbol& symbol) {
-      if (symbol.name.data() != last) is_match = finder.finds(symbol.name, false);
-      last = symbol.name.data();
-      if (is_match && !take(symbol)) return false;
-      return ++seen % 1024 != 0 || !watch_.is_over();
-    });
-  }
-  static void sort(std::vector<Definition>& definitions) {
-    std::ranges::sort(definitions, [](const Definition& a, const Definition& b) {
-      return std::tie(a.file, a.line, a.name) < std::tie(b.file, b.line, b.name);
-    });
-  }
   static std::vector<std::uint32_t> files_with(const std::vector<Definition>& definitions) {
     std::vector<std::uint32_t> files;
     for (const auto& definition : definitions)
