@@ -2,6 +2,7 @@
 // What the calls that write to a board are made of.
 #include "board/encoding.h"
 #include "board/scripts.h"
+#include "lease/fence.h"
 #include "redis/reply.h"
 #include "redis/script.h"
 
@@ -9,7 +10,7 @@ namespace warren::board {
 
 // All scripts that write begin with the same lines.
 inline redis::Script writing(const redis::Script& script) {
-  return {script.name(), scripts::board_write.source() + script.source()};
+  return behind_fence({script.name(), scripts::board_write.source() + script.source()});
 }
 
 inline void append(Words& words, const Fields& fields) {

@@ -1,4 +1,5 @@
 -- Writes what other clusters told, and tells the other instances of this one; all of it or nothing.
+-- Stands behind lease/fence.lua.
 -- KEYS  1 fence of the writer's lease: "epoch counter", the newest token, then what is the lease's
 --       2… one key per record
 -- ARGV  1 epoch, or '' for who writes under no lease  2 counter  3 retention_ms of the fence
@@ -8,19 +9,9 @@
 -- was granted the lease since, and nothing was written.
 local call = redis.call
 
--- As in lease/guard.lua.
 if ARGV[1] ~= '' then
-  local epoch, counter = tonumber(ARGV[1]), tonumber(ARGV[2])
-  local e, c, owner = string.match(call('GET', KEYS[1]) or '0 0', '^(%d+) (%d+)(.*)$')
-  e, c = tonumber(e), tonumber(c)
-  if e > epoch or e == epoch and c > counter then
-    return redis.error_reply(string.format('FENCED token %.0f-%.0f is older than %.0f-%.0f', epoch,
-                                           counter, e, c))
-  end
-  if e < epoch or c < counter then
-    if owner ~= '' and string.sub(owner, -1) ~= '*' then owner = owner .. '*' end
-    call('SET', KEYS[1], string.format('%.0f %.0f', epoch, counter) .. owner, 'PX', ARGV[3])
-  end
+  local refusal = fenced(KEYS[1], ARGV[1], ARGV[2], ARGV[3])
+  if refusal then return refusal end
 end
 
 local missing = {}

@@ -7,6 +7,7 @@
 
 #include "base/log.h"
 #include "federation/scripts.h"
+#include "lease/fence.h"
 
 namespace warren::federation {
 
@@ -170,8 +171,8 @@ Async<std::vector<std::size_t>> Writer::send(const std::vector<Waiting>& batch,
     args.push_back(each.is_kept ? "" : each.record.value);
   }
   auto options = redis::CallOptions().within(patience).idempotent();
-  auto reply =
-      co_await client_.run(scripts::write_records, std::move(keys), std::move(args), options);
+  static const auto script = behind_fence(scripts::write_records);
+  auto reply = co_await client_.run(script, std::move(keys), std::move(args), options);
   if (!reply) {
     if (reply.error().what.starts_with("FENCED"))
       co_return fail(Errc::lease_lost, "{}", reply.error().what);

@@ -4,7 +4,7 @@
 
 #include "base/log.h"
 #include "base/uuid.h"
-#include "lease/scripts.h"
+#include "lease/fence.h"
 
 namespace warren {
 
@@ -104,7 +104,8 @@ Async<redis::Reply> run_guarded(redis::Client& client, std::string fence, Fencin
   std::vector<std::string> args{std::to_string(token.epoch), std::to_string(token.counter),
                                 fence_retention_ms};
   for (int i = 0; i < command.size(); ++i) args.emplace_back(command.word(i));
-  auto reply = co_await client.run(scripts::guard, std::move(keys), std::move(args));
+  static const auto script = behind_fence(scripts::guard);
+  auto reply = co_await client.run(script, std::move(keys), std::move(args));
   if (!reply && reply.error().code == Errc::refused && reply.error().what.starts_with("FENCED"))
     co_return fail(Errc::lease_lost, "{}", reply.error().what.substr(7));
   co_return reply;

@@ -1,0 +1,20 @@
+-- Begins every script that writes under a lease: nothing is written for a token that is older than
+-- one that was shown here before.
+-- key       of the fence: begins with "epoch counter", the newest token; what follows is the lease's
+-- ...       the token, and for how many ms the fence is kept
+-- Returns the error FENCED to be returned, or nothing.
+local function fenced(key, epoch, counter, retention_ms)
+  epoch, counter = tonumber(epoch), tonumber(counter)
+  local e, c, owner = string.match(redis.call('GET', key) or '0 0', '^(%d+) (%d+)(.*)$')
+  e, c = tonumber(e), tonumber(c)
+  if e > epoch or e == epoch and c > counter then
+    return redis.error_reply(string.format('FENCED token %.0f-%.0f is older than %.0f-%.0f', epoch,
+                                           counter, e, c))
+  end
+  if e < epoch or c < counter then
+    -- A failover lost that grant. Whoever holds the lease by what is known here keeps it, and the
+    -- mark has the next renewal give him a token of his own.
+    if owner ~= '' and string.sub(owner, -1) ~= '*' then owner = owner .. '*' end
+    redis.call('SET', key, string.format('%.0f %.0f', epoch, counter) .. owner, 'PX', retention_ms)
+  end
+end
