@@ -36,42 +36,13 @@ struct Entry {
   unsigned char type;
 };
 
-std::string reason_of(int error) { return fmt::format("cannot be read: {}", std::strerror(error)); }
-
-// The file's text, or why it is left out.
-std::optional<std::string> read_text(int file, std::size_t size, std::string& text) {
-  int error = 0;
-  std::size_t got = 0;
-  text.resize_and_overwrite(size, [&](char* into, std::size_t) {
-    while (got < size) {
-      auto count = ::read(file, into + got, size - got);
-      if (count < 0 && errno == EINTR) continue;
-      if (count < 0) error = errno;
-      if (count <= 0) break;
-      got += static_cast<std::size_t>(count);
-    }
-    return got;
-  });
-  if (error != 0) return reason_of(error);
-  if (is_binary(text)) return "binary";
-  return std::nullopt;
-}
-
 Result<> Reader::file(const std::string& path, int folder, const char* name) {
   // Not blocking: a pipe that somebody put there must not hold us.
   int file = openat(folder, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
   if (file < 0) return skip(path, errno == ELOOP ? "a symbolic link" : reason_of(errno)), ok;
   struct stat facts{};
   Document document;
-  std::optional<std::string> reason;
-  if (fstat(file, &facts) != 0)
-    reason = reason_of(errno);
-  else if (!S_ISREG(facts.st_mode))
-    reason = "not a regular file";
-  else if (auto size = static_cast<std::size_t>(facts.st_size); size > limits.file_bytes)
-    reason = too_large(size, limits.file_bytes);
-  else
-    reason = read_text(file, size, document.text);
+  auto reason = read_text(file, limits.file_bytes, document.text, facts);
   close(file);
   fingerprint.add(path);
   fingerprint.add({static_cast<std::uint64_t>(facts.st_size),

@@ -92,30 +92,6 @@ class Walk {
   std::size_t busy_ = 0;
 };
 
-// The file's text, or why it is left out.
-std::optional<std::string> read_text(int file, std::size_t most, std::string& text) {
-  struct stat facts{};
-  if (fstat(file, &facts) != 0) return reason_of(errno);
-  if (!S_ISREG(facts.st_mode)) return "not a regular file";
-  auto size = static_cast<std::size_t>(facts.st_size);
-  if (size > most) return too_large(size, most);
-  int error = 0;
-  text.resize_and_overwrite(size, [&](char* into, std::size_t) {
-    std::size_t got = 0;
-    while (got < size) {
-      auto count = ::read(file, into + got, size - got);
-      if (count < 0 && errno == EINTR) continue;
-      if (count < 0) error = errno;
-      if (count <= 0) break;
-      got += static_cast<std::size_t>(count);
-    }
-    return got;
-  });
-  if (error != 0) return reason_of(error);
-  if (is_binary(text)) return "binary";
-  return std::nullopt;
-}
-
 }  // namespace
 
 Result<Listing> list_folder(const std::string& path, const SourceLimits& limits) {
@@ -149,8 +125,9 @@ Result<> read_folder(const std::string& path, std::span<const TreeEntry> entries
         return fail(Errc::unavailable, "{} {}", entry.path, reason_of(error));
       }
       Document document{entry.path, {}, entry.blob, entry.branches};
+      struct stat facts{};
       auto reason = file < 0 ? std::optional(errno == ELOOP ? "a symbolic link" : reason_of(errno))
-                             : read_text(file, limits.file_bytes, document.text);
+                             : read_text(file, limits.file_bytes, document.text, facts);
       if (file >= 0) close(file);
       std::lock_guard lock(mutex);
       if (reason) {

@@ -17,16 +17,11 @@ namespace warren::search {
 namespace {
 
 constexpr std::chrono::seconds settled_after{2};
-constexpr std::string_view cannot_be_read = "cannot be read: ";
 
 }  // namespace
 
-std::string reason_of(int error) {
-  return fmt::format("{}{}", cannot_be_read, std::strerror(error));
-}
-
 bool may_pass(const Skipped& skipped) {
-  if (!skipped.reason.starts_with(cannot_be_read)) return false;
+  if (!skipped.reason.starts_with("cannot be read")) return false;
   return std::ranges::none_of(std::array{EACCES, EPERM, ENXIO},
                               [&](int error) { return skipped.reason == reason_of(error); });
 }

@@ -12,7 +12,6 @@
 
 namespace warren::search {
 
-std::string reason_of(int error);  // why a file is left out
 // We have too little of something just now: what would be left out for that is not left out for
 // what it is, and the next one would be too.
 bool is_ours(int error);

@@ -1,10 +1,37 @@
 #include "search/skip.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <bit>
 #include <cstring>
 
 namespace warren::search {
+
+std::string reason_of(int error) { return fmt::format("cannot be read: {}", std::strerror(error)); }
+
+std::optional<std::string> read_text(int file, std::size_t most, std::string& text,
+                                     struct stat& facts) {
+  if (fstat(file, &facts) != 0) return reason_of(errno);
+  if (!S_ISREG(facts.st_mode)) return "not a regular file";
+  auto size = static_cast<std::size_t>(facts.st_size);
+  if (size > most) return too_large(size, most);
+  int error = 0;
+  text.resize_and_overwrite(size, [&](char* into, std::size_t) {
+    std::size_t got = 0;
+    while (got < size) {
+      auto count = ::read(file, into + got, size - got);
+      if (count < 0 && errno == EINTR) continue;
+      if (count < 0) error = errno;
+      if (count <= 0) break;
+      got += static_cast<std::size_t>(count);
+    }
+    return got;
+  });
+  if (error != 0) return reason_of(error);
+  if (is_binary(text)) return "binary";
+  return std::nullopt;
+}
 
 std::string too_large(std::size_t bytes, std::size_t limit) {
   auto shown = [](std::size_t size) {

@@ -1,8 +1,11 @@
 #pragma once
 // Why files are left out, and when they are no longer the same.
+#include <sys/stat.h>
+
 #include <array>
 #include <cstdint>
 #include <initializer_list>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -18,6 +21,10 @@ inline bool is_binary(std::string_view text) {
 
 // "3.2 MB, more than 2 MB"
 std::string too_large(std::size_t bytes, std::size_t limit);
+std::string reason_of(int error);  // "cannot be read: …"
+// An open file's text, and what is known of it; or why it is left out.
+std::optional<std::string> read_text(int file, std::size_t most, std::string& text,
+                                     struct stat& facts);
 
 // Not secret and not signed: tells states of a directory apart, no more.
 class Fingerprint {
