@@ -706,6 +706,28 @@ TEST_CASE("simulate compares the policies, draws the load, and says the same for
               "--help");
 }
 
+TEST_CASE("an instance whose process was killed is seen to be gone, and down waits for its name") {
+  Shell shell;
+  RedisServer server;
+  Words environment{"REDIS_URL=" + url(server)};
+  auto up = shell.run({"up", "--name", "k", "--ttl", "4s"}, environment);
+  REQUIRE_MESSAGE(up.exit == 0, up.err);
+  auto kill = R"(kill -9 $("$0" list --json | grep -o '"orchestrator_pid":[0-9]*' | cut -d: -f2))";
+  shell.start(kill, WARREN_BINARY, {}, environment);
+  CHECK(shell.run({"list"}, environment).out.contains("process gone"));
+  CHECK(shell.run({"status", "--name", "k"}, environment).out.contains("process gone"));
+  auto hasty = shell.run({"down", "--name", "k", "--timeout", "10ms"}, environment);
+  CHECK(hasty.exit == 1);
+  CHECK(hasty.err.contains("of instance k is gone, and its name is free in "));
+  CHECK(!hasty.err.contains("hint:"));
+  auto down = shell.run({"down", "--name", "k"}, environment);
+  CHECK(down.exit == 0);
+  CHECK(down.err.contains(" of instance k is gone; its name is free in "));
+  CHECK(down.out == "Stopped instance: k (its process was gone)\n");
+  CHECK(down.elapsed < 5s + slack);
+  CHECK(shell.run({"list"}, environment).out == "No active Warren instances\n");
+}
+
 TEST_CASE("events are logged as asked, on standard error") {
   Shell shell;
   RedisServer server;

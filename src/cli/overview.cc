@@ -9,6 +9,7 @@
 #include <charconv>
 
 #include "board/keys.h"
+#include "cli/process.h"
 
 namespace warren::cli {
 
@@ -18,6 +19,7 @@ using asio::ip::tcp;
 namespace {
 
 constexpr auto answer_within = 1s;
+constexpr auto process_gone = "process gone";
 
 struct PageAddress {
   tcp::endpoint endpoint;
@@ -61,7 +63,12 @@ Async<int> status_of(PageAddress page, std::string path) {
 
 awaitable<void> ask_health(Overview& into) {
   const auto& entry = into.instance.entry;
-  if (into.instance.state != InstanceState::running || entry.url.empty()) co_return;
+  if (into.instance.state == InstanceState::stale) co_return;
+  if (process_of(entry) == ProcessState::gone) {
+    into.health = process_gone;
+    co_return;
+  }
+  if (entry.url.empty()) co_return;
   if (entry.host != host_name()) {
     into.health = "on " + printable(entry.host);
     co_return;
@@ -128,9 +135,9 @@ json::object to_object(const Overview& overview) {
 }
 
 std::string shown_health(const std::string& health, const Paint& paint) {
-  return health == "ok"                                   ? paint.green(health)
-         : health == "no answer" || health == "not ready" ? paint.red(health)
-                                                          : health;
+  if (health == "ok") return paint.green(health);
+  bool is_bad = health == "no answer" || health == "not ready" || health == process_gone;
+  return is_bad ? paint.red(health) : health;
 }
 
 }  // namespace warren::cli

@@ -12,8 +12,8 @@ namespace warren::cli {
 struct Overview {
   ListedInstance instance;
   std::optional<std::size_t> artefacts = {}, agents = {};  // as far as that is known
-  // "ok", "not ready", "no answer"; "-" for one that has no page; "on HOST" for one that is not
-  // here.
+  // "ok", "not ready", "no answer", "process gone"; "-" for one that has no page; "on HOST" for one
+  // that is not here.
   std::string health = "-";
 };
 
