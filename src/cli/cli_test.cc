@@ -107,13 +107,22 @@ void check_error(const Outcome& outcome, int exit, const std::string& what,
   CHECK(std::ranges::count(outcome.err, '\n') == 2);
 }
 
+// One line: the error says it all.
+void check_plain_error(const Outcome& outcome, int exit, const std::string& what) {
+  CAPTURE(outcome.err);
+  CHECK(outcome.exit == exit);
+  CHECK(outcome.err.starts_with("error: "));
+  CHECK(outcome.err.contains(what));
+  CHECK(std::ranges::count(outcome.err, '\n') == 1);
+}
+
 // What starting a process may cost on a busy machine, under ASan too.
 constexpr auto slack = 1500ms;
 
 Words trio_environment(SentinelTrio& trio) {
   Words addresses;
   for (auto* sentinel : trio.sentinels()) addresses.push_back(sentinel->address());
-  return {"REDIS_MODE=sentinel", std::string("REDIS_MASTER_NAME=") + SentinelTrio::name,
+  return {"REDIS_MODE=sentinel", fmt::format("REDIS_MASTER_NAME={}", SentinelTrio::name),
           fmt::format("REDIS_ADDRS={}", fmt::join(addresses, ","))};
 }
 
@@ -681,8 +690,8 @@ TEST_CASE("torture on real servers says what it needs") {
   shell.write("empty/x", "");
   auto none =
       shell.start("PATH=empty; exec \"$0\" torture lease >out 2>err", WARREN_BINARY, {}, {});
-  check_error(none, 2, "redis-server is not installed; apt-get install redis-server, or use --sim",
-              "--help");
+  check_plain_error(none, 2,
+                    "redis-server is not installed; apt-get install redis-server, or use --sim");
 }
 
 TEST_CASE("simulate compares the policies, draws the load, and says the same for the same seed") {
@@ -726,6 +735,30 @@ TEST_CASE("an instance whose process was killed is seen to be gone, and down wai
   CHECK(down.out == "Stopped instance: k (its process was gone)\n");
   CHECK(down.elapsed < 5s + slack);
   CHECK(shell.run({"list"}, environment).out == "No active Warren instances\n");
+}
+
+TEST_CASE(
+    "files that are not there, and words that are wrong, have no hint about Redis or settings") {
+  Shell shell;
+  check_plain_error(shell.run({"import", "--name", "c", "nofile"}), 1,
+                    "nofile: No such file or directory");
+  shell.write("folder/x", "");
+  check_plain_error(shell.run({"import", "--name", "c", "folder"}), 1, "folder: Is a directory");
+  auto broken = shell.write("broken", "{}\n");
+  check_plain_error(shell.run({"import", "--name", "c", broken}), 2, "line 1: ");
+  check_plain_error(shell.run({"forage", "--goal", " "}), 2, "the goal is empty");
+  RedisServer server;
+  auto hoard = shell.run({"hoard", "--name", "c", "x", "--redis-url", url(server)});
+  check_plain_error(hoard, 1, "there is no instance 'c'");
+}
+
+TEST_CASE("what an ACL does not allow has a hint about the ACL") {
+  Shell shell;
+  RedisServer server({.users = {"alice on >secret ~other* &* +@all"}});
+  auto list = shell.run(
+      {"list"}, {"REDIS_URL=" + url(server), "REDIS_USERNAME=alice", "REDIS_PASSWORD=secret"});
+  check_error(list, 4, "NOPERM", "ACL of this Redis user");
+  CHECK(!list.err.contains("REDIS_PASSWORD"));
 }
 
 TEST_CASE("events are logged as asked, on standard error") {
