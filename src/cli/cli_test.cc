@@ -761,6 +761,27 @@ TEST_CASE("what an ACL does not allow has a hint about the ACL") {
   CHECK(!list.err.contains("REDIS_PASSWORD"));
 }
 
+TEST_CASE("a flag before its command is told to stand behind it, and nothing is suggested twice") {
+  Shell shell;
+  check_error(shell.run({"--json", "list"}), 2, "the flag '--json' belongs behind the command\n",
+              "say `warren list --json`");
+  check_error(shell.run({"--limit", "1", "search", "x"}), 2, "the flag '--limit' belongs behind",
+              "`warren search --limit`");
+  check_error(shell.run({"-n", "x", "status"}), 2, "the flag '-n' belongs behind",
+              "say `warren status -n`");
+  check_error(shell.run({"--ttl=5s"}), 2, "the flag '--ttl' belongs behind",
+              "as in `warren up --ttl`");
+  check_error(shell.run({"list", "--jsno"}), 2, "Did you mean '--json'?", "warren list --help");
+}
+
+TEST_CASE("what is only for another part of the program is not in the help") {
+  Shell shell;
+  CHECK(!shell.run({"orchestrate", "--help"}).out.contains("--report-to"));
+  CHECK(shell.run({"--help"}).out.substr(0, 400).contains("search"));
+  CHECK(shell.run({"lint", "nowhere.yml"}).exit == 1);
+  CHECK(shell.run({"lint", "--help"}).out.contains("and 1 when there is no such file"));
+}
+
 TEST_CASE("events are logged as asked, on standard error") {
   Shell shell;
   RedisServer server;
