@@ -90,13 +90,19 @@ Async<> count(redis::Client& client, const std::string& prefix, std::vector<Over
     if (!keys) co_return std::unexpected(keys.error());
     questions.emplace_back("ZCARD", keys->artefacts());
     questions.emplace_back("HLEN", keys->agent_images());
+    questions.emplace_back("GET", keys->paused());
   }
   auto options = redis::CallOptions().idempotent();
   auto answers = co_await client.batch(std::move(questions), options);
   for (std::size_t i = 0; i < all.size(); ++i) {
-    const auto &artefacts = answers[2 * i], &agents = answers[2 * i + 1];
+    const auto &artefacts = answers[3 * i], &agents = answers[3 * i + 1];
+    const auto& pause = answers[3 * i + 2];
     if (artefacts) all[i].artefacts = static_cast<std::size_t>(artefacts->number);
-    if (agents && agents->number > 0) all[i].agents = static_cast<std::size_t>(agents->number);
+    // Of one that is down, they are those of its last run.
+    bool is_down = all[i].instance.state == InstanceState::stale;
+    if (agents && agents->number > 0 && !is_down)
+      all[i].agents = static_cast<std::size_t>(agents->number);
+    if (pause && !pause->is_null()) all[i].pause = orchestrator::parse_pause(pause->text);
   }
   co_return ok;
 }
@@ -131,6 +137,7 @@ json::object to_object(const Overview& overview) {
   object["artefacts"] = or_null(overview.artefacts);
   object["agents"] = or_null(overview.agents);
   object["health"] = overview.health;
+  object["paused"] = overview.pause ? json::value(overview.pause->reason) : json::value(nullptr);
   return object;
 }
 

@@ -6,6 +6,7 @@
 
 #include "board/types.h"
 #include "cli/instances.h"
+#include "orchestrator/control.h"
 
 namespace warren::cli {
 
@@ -15,6 +16,7 @@ struct Overview {
   // "ok", "not ready", "no answer", "process gone"; "-" for one that has no page; "on HOST" for one
   // that is not here.
   std::string health = "-";
+  std::optional<orchestrator::Pause> pause = {};  // it begins no further work
 };
 
 // All at the same time. Whoever does not answer costs a second, however many they are.
