@@ -782,6 +782,37 @@ TEST_CASE("what is only for another part of the program is not in the help") {
   CHECK(shell.run({"lint", "--help"}).out.contains("and 1 when there is no such file"));
 }
 
+TEST_CASE("foghorn refuses what is no place on earth, and names the flags that were typed") {
+  Shell shell;
+  check_error(shell.run({"balance", "demo", "--lat", "x"}), 2, "use degrees from -90 to 90",
+              "--help");
+  check_error(shell.run({"balance", "demo", "--lat", "999"}), 2, "--lat: \"999\": use degrees",
+              "--help");
+  check_error(shell.run({"balance", "--lon", "-180.5"}), 2, "use degrees from -180 to 180",
+              "--help");
+  check_error(shell.run({"balance", "--lon", "nan"}), 2, "use degrees from -180 to 180", "--help");
+  CHECK(shell.run({"balance", "--help"}).out.contains("warren balance [OPTIONS] [STREAM]\n"));
+  auto port = shell.run({"serve", "--port", "99999"});
+  check_error(port, 2, "--port: \"99999\": use a whole number from 0 to 65535", "serve --help");
+  auto policy = shell.run({"serve", "--policy", "foo"});
+  check_error(policy, 2, "--policy: \"foo\": use one of compat, fair", "serve --help");
+}
+
+TEST_CASE("a foghorn that waits for Redis says where it looks for it, and why it waits") {
+  Shell shell;
+  Port port;
+  auto address = fmt::format("127.0.0.1:{}", port.number());
+  auto script =
+      R"("$0" serve --port 0 --grpc-port 0 --listen 127.0.0.1 --instance-id i1 >out 2>err &
+    until grep -q waits_for_redis err; do kill -0 $! || exit 9; sleep 0.05; done; kill $!; wait)";
+  auto served = shell.start(script, WARREN_BINARY, {}, {"REDIS_URL=redis://" + address});
+  CAPTURE(served.err);
+  auto waits = served.err.find("foghorn.waits_for_redis");
+  REQUIRE(waits != served.err.npos);
+  auto line = served.err.substr(waits, served.err.find('\n', waits) - waits);
+  CHECK(line.contains(address + ": the connection was refused"));
+}
+
 TEST_CASE("events are logged as asked, on standard error") {
   Shell shell;
   RedisServer server;
