@@ -813,6 +813,20 @@ TEST_CASE("a foghorn that waits for Redis says where it looks for it, and why it
   CHECK(line.contains(address + ": the connection was refused"));
 }
 
+TEST_CASE("torture that is interrupted leaves no folder and no server behind") {
+  Shell shell;
+  auto script = R"(mkdir scratch; export TMPDIR=$PWD/scratch
+    (trap - INT; exec "$0" torture lease --seconds 60 >out 2>err) & torture=$!
+    until ls scratch/*/* >/dev/null 2>&1; do kill -0 $torture || exit 9; done
+    kill -$1 $torture; wait $torture
+    for i in {1..200}; do [[ -z $(ls scratch) ]] && exit 0; sleep 0.05; done; exit 1)";
+  for (auto* signal : {"INT", "TERM", "KILL"}) {
+    auto ended = shell.start(script, WARREN_BINARY, {signal}, {});
+    CHECK_MESSAGE(ended.exit == 0, signal);
+    shell.start("rmdir scratch", "", {}, {});
+  }
+}
+
 TEST_CASE("events are logged as asked, on standard error") {
   Shell shell;
   RedisServer server;
