@@ -37,6 +37,7 @@ std::string hint_for(const Error& error) {
       return "start it (redis-server), or say where it is: --redis-url redis://HOST:PORT, or "
              "REDIS_URL";
     case Errc::timeout:
+      if (error.what.starts_with("the orchestrator")) return "a longer --timeout waits longer";
       return "the server is stopped, overloaded or behind a firewall; --timeout 10s waits longer";
     case Errc::protocol:
       return "check host and port (--redis-url, REDIS_URL); a server with TLS wants rediss://";

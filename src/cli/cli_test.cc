@@ -777,6 +777,7 @@ TEST_CASE("a flag before its command is told to stand behind it, and nothing is 
 TEST_CASE("what is only for another part of the program is not in the help") {
   Shell shell;
   CHECK(!shell.run({"orchestrate", "--help"}).out.contains("--report-to"));
+  CHECK(!shell.run({"completion", "bash"}).out.contains("--report-to"));
   CHECK(shell.run({"--help"}).out.substr(0, 400).contains("search"));
   CHECK(shell.run({"lint", "nowhere.yml"}).exit == 1);
   CHECK(shell.run({"lint", "--help"}).out.contains("and 1 when there is no such file"));
@@ -825,6 +826,14 @@ TEST_CASE("torture that is interrupted leaves no folder and no server behind") {
     CHECK_MESSAGE(ended.exit == 0, signal);
     shell.start("rmdir scratch", "", {}, {});
   }
+}
+
+TEST_CASE("an instance that is not ready in time has a hint about the time, not about a firewall") {
+  Shell shell;
+  RedisServer server;
+  auto up = shell.run({"up", "--name", "k", "--timeout", "1ms"}, {"REDIS_URL=" + url(server)});
+  check_error(up, 3, "the orchestrator was not ready within 1 ms", "--timeout");
+  CHECK(!up.err.contains("firewall"));
 }
 
 TEST_CASE("events are logged as asked, on standard error") {
