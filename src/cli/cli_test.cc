@@ -747,6 +747,8 @@ TEST_CASE(
   auto broken = shell.write("broken", "{}\n");
   check_plain_error(shell.run({"import", "--name", "c", broken}), 2, "line 1: ");
   check_plain_error(shell.run({"forage", "--goal", " "}), 2, "the goal is empty");
+  auto ca = shell.run({"redis", "ping", "--redis-url", "rediss://h", "--redis-tls-ca", "nofile"});
+  check_error(ca, 2, "cannot read nofile: No such file", "lists the settings");
   RedisServer server;
   auto hoard = shell.run({"hoard", "--name", "c", "x", "--redis-url", url(server)});
   check_plain_error(hoard, 1, "there is no instance 'c'");

@@ -214,7 +214,9 @@ std::optional<Exit> parse(CLI::App& root, int argc, char** argv, const Environme
 // Of an error about what the person said, and not about the world.
 std::string hint_for_words(const CLI::App& root, const Context& context, const Error& error) {
   auto config = load_config(context);
-  if (!config || !redis::settings_from(*config))
+  // The files of TLS are read when they are needed.
+  bool is_file = error.what.starts_with("cannot read ") || error.what.contains(" PEM ");
+  if (!config || !redis::settings_from(*config) || is_file)
     return "`--help` lists the settings, and the places where they can be given";
   return error.what.starts_with("--") ? fmt::format("see `{} --help`", path_of(asked_for(root)))
                                       : "";
