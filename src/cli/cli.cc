@@ -1,6 +1,8 @@
 #include "cli/cli.h"
 
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 
 #include "base/log.h"
 #include "cli/foghorn.h"
@@ -35,16 +37,21 @@ std::string hint_for(const Error& error) {
       return "start it (redis-server), or say where it is: --redis-url redis://HOST:PORT, or "
              "REDIS_URL";
     case Errc::timeout:
+      if (error.what.starts_with("the orchestrator")) return "a longer --timeout waits longer";
       return "the server is stopped, overloaded or behind a firewall; --timeout 10s waits longer";
     case Errc::protocol:
       return "check host and port (--redis-url, REDIS_URL); a server with TLS wants rediss://";
     case Errc::denied:
       if (error.what.contains("certificate"))
         return "name the CA that signed it with --redis-tls-ca FILE, or REDIS_TLS_CA";
-      return "set REDIS_PASSWORD, or REDIS_PASSWORD_FILE to a file that holds it, and for an ACL "
-             "user REDIS_USERNAME";
+      if (error.what.contains("NOPERM"))
+        return "the ACL of this Redis user lacks a key, a channel or a command that this needs: "
+               "`ACL LOG` of redis-cli shows which";
+      if (error.what.contains("password"))
+        return "set REDIS_PASSWORD, or REDIS_PASSWORD_FILE to a file that holds it, and for an ACL "
+               "user REDIS_USERNAME";
+      return "";
     case Errc::invalid:
-      return "`--help` lists the settings, and the places where they can be given";
     case Errc::not_found:
     case Errc::held_elsewhere:
     case Errc::lease_lost:
@@ -98,6 +105,13 @@ Result<Exit> with_client(const Context& context, const Config& config,
   });
   context.io.run();
   return result;
+}
+
+Error file_error(const std::string& path, int number) {
+  auto code = number == ENOENT || number == ENOTDIR                    ? Errc::not_found
+              : number == EACCES || number == EPERM || number == EROFS ? Errc::denied
+                                                                       : Errc::refused;
+  return {code, fmt::format("{}: {}", path, std::strerror(number))};
 }
 
 std::string printable(std::string text) {

@@ -22,7 +22,8 @@ namespace warren::cli {
 // Promised in `warren --help` and docs/cli.md.
 enum class Exit { ok = 0, failed = 1, usage = 2, unreachable = 3, denied = 4 };
 Exit exit_for(Errc code);
-// The way out, for a person; empty when the error itself says it.
+// The way out, for a person; empty when the error itself says it. What is wrong with settings, or
+// with the words of a command, only main can tell.
 std::string hint_for(const Error& error);
 
 class Paint {
@@ -113,6 +114,9 @@ Misuse explain_misuse(const CLI::App& root, const std::string& parser_says);
 Result<Exit> with_client(const Context& context, const Config& config,
                          std::chrono::milliseconds timeout,
                          const std::function<Async<Exit>(redis::Client&)>& body);
+
+// Why a file cannot be opened or written, by errno.
+Error file_error(const std::string& path, int number);
 
 // Text from elsewhere, unable to move the cursor or to end the line.
 std::string printable(std::string text);

@@ -107,13 +107,22 @@ void check_error(const Outcome& outcome, int exit, const std::string& what,
   CHECK(std::ranges::count(outcome.err, '\n') == 2);
 }
 
+// One line: the error says it all.
+void check_plain_error(const Outcome& outcome, int exit, const std::string& what) {
+  CAPTURE(outcome.err);
+  CHECK(outcome.exit == exit);
+  CHECK(outcome.err.starts_with("error: "));
+  CHECK(outcome.err.contains(what));
+  CHECK(std::ranges::count(outcome.err, '\n') == 1);
+}
+
 // What starting a process may cost on a busy machine, under ASan too.
 constexpr auto slack = 1500ms;
 
 Words trio_environment(SentinelTrio& trio) {
   Words addresses;
   for (auto* sentinel : trio.sentinels()) addresses.push_back(sentinel->address());
-  return {"REDIS_MODE=sentinel", std::string("REDIS_MASTER_NAME=") + SentinelTrio::name,
+  return {"REDIS_MODE=sentinel", fmt::format("REDIS_MASTER_NAME={}", SentinelTrio::name),
           fmt::format("REDIS_ADDRS={}", fmt::join(addresses, ","))};
 }
 
@@ -681,8 +690,8 @@ TEST_CASE("torture on real servers says what it needs") {
   shell.write("empty/x", "");
   auto none =
       shell.start("PATH=empty; exec \"$0\" torture lease >out 2>err", WARREN_BINARY, {}, {});
-  check_error(none, 2, "redis-server is not installed; apt-get install redis-server, or use --sim",
-              "--help");
+  check_plain_error(none, 2,
+                    "redis-server is not installed; apt-get install redis-server, or use --sim");
 }
 
 TEST_CASE("simulate compares the policies, draws the load, and says the same for the same seed") {
@@ -704,6 +713,129 @@ TEST_CASE("simulate compares the policies, draws the load, and says the same for
   words.insert(words.end(), {"--faults", "fire"});
   check_error(shell.run(words), 2, "use none, all, or some of deaths,silence,drain,crowd",
               "--help");
+}
+
+TEST_CASE("an instance whose process was killed is seen to be gone, and down waits for its name") {
+  Shell shell;
+  RedisServer server;
+  Words environment{"REDIS_URL=" + url(server)};
+  auto up = shell.run({"up", "--name", "k", "--ttl", "4s"}, environment);
+  REQUIRE_MESSAGE(up.exit == 0, up.err);
+  auto kill = R"(kill -9 $("$0" list --json | grep -o '"orchestrator_pid":[0-9]*' | cut -d: -f2))";
+  shell.start(kill, WARREN_BINARY, {}, environment);
+  CHECK(shell.run({"list"}, environment).out.contains("process gone"));
+  CHECK(shell.run({"status", "--name", "k"}, environment).out.contains("process gone"));
+  auto hasty = shell.run({"down", "--name", "k", "--timeout", "10ms"}, environment);
+  CHECK(hasty.exit == 1);
+  CHECK(hasty.err.contains("of instance k is gone, and its name is free in "));
+  CHECK(!hasty.err.contains("hint:"));
+  auto down = shell.run({"down", "--name", "k"}, environment);
+  CHECK(down.exit == 0);
+  CHECK(down.err.contains(" of instance k is gone; its name is free in "));
+  CHECK(down.out == "Stopped instance: k (its process was gone)\n");
+  CHECK(down.elapsed < 5s + slack);
+  CHECK(shell.run({"list"}, environment).out == "No active Warren instances\n");
+}
+
+TEST_CASE(
+    "files that are not there, and words that are wrong, have no hint about Redis or settings") {
+  Shell shell;
+  check_plain_error(shell.run({"import", "--name", "c", "nofile"}), 1,
+                    "nofile: No such file or directory");
+  shell.write("folder/x", "");
+  check_plain_error(shell.run({"import", "--name", "c", "folder"}), 1, "folder: Is a directory");
+  auto broken = shell.write("broken", "{}\n");
+  check_plain_error(shell.run({"import", "--name", "c", broken}), 2, "line 1: ");
+  check_plain_error(shell.run({"forage", "--goal", " "}), 2, "the goal is empty");
+  auto ca = shell.run({"redis", "ping", "--redis-url", "rediss://h", "--redis-tls-ca", "nofile"});
+  check_error(ca, 2, "cannot read nofile: No such file", "lists the settings");
+  RedisServer server;
+  auto hoard = shell.run({"hoard", "--name", "c", "x", "--redis-url", url(server)});
+  check_plain_error(hoard, 1, "there is no instance 'c'");
+}
+
+TEST_CASE("what an ACL does not allow has a hint about the ACL") {
+  Shell shell;
+  RedisServer server({.users = {"alice on >secret ~other* &* +@all"}});
+  auto list = shell.run(
+      {"list"}, {"REDIS_URL=" + url(server), "REDIS_USERNAME=alice", "REDIS_PASSWORD=secret"});
+  check_error(list, 4, "NOPERM", "ACL of this Redis user");
+  CHECK(!list.err.contains("REDIS_PASSWORD"));
+}
+
+TEST_CASE("a flag before its command is told to stand behind it, and nothing is suggested twice") {
+  Shell shell;
+  check_error(shell.run({"--json", "list"}), 2, "the flag '--json' belongs behind the command\n",
+              "say `warren list --json`");
+  check_error(shell.run({"--limit", "1", "search", "x"}), 2, "the flag '--limit' belongs behind",
+              "`warren search --limit`");
+  check_error(shell.run({"-n", "x", "status"}), 2, "the flag '-n' belongs behind",
+              "say `warren status -n`");
+  check_error(shell.run({"--ttl=5s"}), 2, "the flag '--ttl' belongs behind",
+              "as in `warren up --ttl`");
+  check_error(shell.run({"list", "--jsno"}), 2, "Did you mean '--json'?", "warren list --help");
+}
+
+TEST_CASE("what is only for another part of the program is not in the help") {
+  Shell shell;
+  CHECK(!shell.run({"orchestrate", "--help"}).out.contains("--report-to"));
+  CHECK(!shell.run({"completion", "bash"}).out.contains("--report-to"));
+  CHECK(shell.run({"--help"}).out.substr(0, 400).contains("search"));
+  CHECK(shell.run({"lint", "nowhere.yml"}).exit == 1);
+  CHECK(shell.run({"lint", "--help"}).out.contains("and 1 when there is no such file"));
+}
+
+TEST_CASE("foghorn refuses what is no place on earth, and names the flags that were typed") {
+  Shell shell;
+  check_error(shell.run({"balance", "demo", "--lat", "x"}), 2, "use degrees from -90 to 90",
+              "--help");
+  check_error(shell.run({"balance", "demo", "--lat", "999"}), 2, "--lat: \"999\": use degrees",
+              "--help");
+  check_error(shell.run({"balance", "--lon", "-180.5"}), 2, "use degrees from -180 to 180",
+              "--help");
+  check_error(shell.run({"balance", "--lon", "nan"}), 2, "use degrees from -180 to 180", "--help");
+  CHECK(shell.run({"balance", "--help"}).out.contains("warren balance [OPTIONS] [STREAM]\n"));
+  auto port = shell.run({"serve", "--port", "99999"});
+  check_error(port, 2, "--port: \"99999\": use a whole number from 0 to 65535", "serve --help");
+  auto policy = shell.run({"serve", "--policy", "foo"});
+  check_error(policy, 2, "--policy: \"foo\": use one of compat, fair", "serve --help");
+}
+
+TEST_CASE("a foghorn that waits for Redis says where it looks for it, and why it waits") {
+  Shell shell;
+  Port port;
+  auto address = fmt::format("127.0.0.1:{}", port.number());
+  auto script =
+      R"("$0" serve --port 0 --grpc-port 0 --listen 127.0.0.1 --instance-id i1 >out 2>err &
+    until grep -q waits_for_redis err; do kill -0 $! || exit 9; sleep 0.05; done; kill $!; wait)";
+  auto served = shell.start(script, WARREN_BINARY, {}, {"REDIS_URL=redis://" + address});
+  CAPTURE(served.err);
+  auto waits = served.err.find("foghorn.waits_for_redis");
+  REQUIRE(waits != served.err.npos);
+  auto line = served.err.substr(waits, served.err.find('\n', waits) - waits);
+  CHECK(line.contains(address + ": the connection was refused"));
+}
+
+TEST_CASE("torture that is interrupted leaves no folder and no server behind") {
+  Shell shell;
+  auto script = R"(mkdir scratch; export TMPDIR=$PWD/scratch
+    (trap - INT; exec "$0" torture lease --seconds 60 >out 2>err) & torture=$!
+    until ls scratch/*/* >/dev/null 2>&1; do kill -0 $torture || exit 9; done
+    kill -$1 $torture; wait $torture
+    for i in {1..200}; do [[ -z $(ls scratch) ]] && exit 0; sleep 0.05; done; exit 1)";
+  for (auto* signal : {"INT", "TERM", "KILL"}) {
+    auto ended = shell.start(script, WARREN_BINARY, {signal}, {});
+    CHECK_MESSAGE(ended.exit == 0, signal);
+    shell.start("rmdir scratch", "", {}, {});
+  }
+}
+
+TEST_CASE("an instance that is not ready in time has a hint about the time, not about a firewall") {
+  Shell shell;
+  RedisServer server;
+  auto up = shell.run({"up", "--name", "k", "--timeout", "1ms"}, {"REDIS_URL=" + url(server)});
+  check_error(up, 3, "the orchestrator was not ready within 1 ms", "--timeout");
+  CHECK(!up.err.contains("firewall"));
 }
 
 TEST_CASE("events are logged as asked, on standard error") {

@@ -45,7 +45,7 @@ void collect(const CLI::App& app, Cases& cases) {
     auto kind = kind_of(*option), flag = flag_name(*option);
     bool is_inherited = app.get_parent() && option == app.get_help_ptr();
     if (!option->nonpositional() && kind.contains('|')) words += " " + words_in(kind);
-    if (!option->nonpositional() || is_inherited) continue;
+    if (!option->nonpositional() || is_inherited || option->get_group().empty()) continue;
     flags += " " + flag;
     if (!kind.empty() && cases.flags_with_value.insert(flag).second)
       cases.values += fmt::format("    {}) {}; return ;;\n", flag, offer(kind));

@@ -60,6 +60,19 @@ Async<Exit> give_answer(Chosen& chosen, std::vector<std::string> words) {
   co_return Exit::ok;
 }
 
+// There is no claim, and so nothing that is not done yet.
+Async<Exit> explain_unclaimed(const Board& board, std::string id) {
+  auto artefact = co_await board.artefact(id);
+  if (!artefact) co_return std::unexpected(artefact.error());
+  auto type = artefact->structural_type;
+  if (board::needs_claim(type))
+    fmt::print("Artefact {} has no claim yet: no orchestrator has seen it.\n", id);
+  else
+    fmt::print("Artefact {} is of the kind {}: nobody claims those, and nothing is to be done.\n",
+               id, board::name(type));
+  co_return Exit::ok;
+}
+
 Async<Exit> explain_claim(Chosen& chosen, std::string id, std::optional<Crew> crew) {
   auto claim = co_await chosen.board.find_claim(id);
   if (!claim && claim.error().code == Errc::not_found) {
@@ -67,6 +80,10 @@ Async<Exit> explain_claim(Chosen& chosen, std::string id, std::optional<Crew> cr
     auto artefact = co_await chosen.board.find_artefact(id);
     if (!artefact) co_return std::unexpected(claim.error());
     auto on = co_await chosen.board.claim_on(*artefact);
+    if (!on && on.error().code == Errc::not_found) {
+      auto unclaimed = co_await explain_unclaimed(chosen.board, *std::move(artefact));
+      co_return unclaimed;
+    }
     if (!on) co_return std::unexpected(on.error());
     claim = on->id;
   }

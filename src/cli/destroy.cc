@@ -128,6 +128,17 @@ Async<Exit> remove_all(LeaseSession& session, Registry& registry, const Board& b
   co_return Exit::ok;
 }
 
+// A name that was mistyped is told before it is typed once more.
+Async<> check_anything(Registry& registry, const Board& board, std::string name,
+                       const DestroyOptions& options) {
+  auto logs = daemon_logs(daemon_log(options.logs, options.which.prefix, name));
+  Sweep sweep(board.client(), board.keys(), registry.keys().lock(name));
+  auto counted = co_await sweep.round(false);
+  if (!counted) co_return std::unexpected(counted.error());
+  if (*counted > 0 || !logs.empty()) co_return ok;
+  co_return fail(Errc::not_found, "there is no instance '{}', and nothing that it left", name);
+}
+
 Async<Exit> pretend(Registry& registry, const Board& board, std::string name,
                     DestroyOptions& options) {
   auto lock = registry.keys().lock(name);
@@ -152,6 +163,10 @@ Async<Exit> destroy(redis::Client& client, DestroyOptions options) {
     co_return std::unexpected(still_running(chosen->name, options.which.program));
   auto board = Board::open(client, options.which.prefix, chosen->name);
   if (!board) co_return std::unexpected(board.error());
+  if (chosen->entry.run_id.empty()) {
+    auto there = co_await check_anything(registry, *board, chosen->name, options);
+    if (!there) co_return std::unexpected(there.error());
+  }
   if (options.is_dry) co_return co_await pretend(registry, *board, chosen->name, options);
   auto confirmed = confirm(chosen->name, options.yes_name);
   if (!confirmed) co_return std::unexpected(confirmed.error());

@@ -3,17 +3,18 @@
 #include <signal.h>
 
 #include <algorithm>
-#include <fstream>
 
 #include "cli/instances.h"
+#include "cli/process.h"
 
 namespace warren::cli {
 
 namespace {
 
 struct DownOptions {
-  std::string prefix, name;
+  std::string prefix, name, program;
   std::chrono::milliseconds timeout{};
+  bool has_timeout = false;  // somebody chose it
 };
 
 const ListedInstance* latest(const std::vector<ListedInstance>& instances, auto&& fits) {
@@ -47,35 +48,76 @@ Error nothing_to_stop(const DownOptions& options) {
           fmt::format("there is no instance of this folder, and none of {}", user_name())};
 }
 
-// The process number may be another's by now.
-bool is_orchestrator_here(const InstanceEntry& entry) {
-  if (entry.host != host_name() || entry.orchestrator_pid <= 1) return false;
-  std::ifstream file(fmt::format("/proc/{}/cmdline", entry.orchestrator_pid));
-  std::string words{std::istreambuf_iterator<char>(file), {}};
-  return words.contains(std::string_view("\0orchestrate\0", 13));
+std::int64_t seconds_up(std::chrono::milliseconds time) {
+  return std::chrono::ceil<std::chrono::seconds>(time).count();
 }
 
-Async<Exit> stop(Registry& registry, ListedInstance instance, DownOptions options) {
+// Nobody answers for it any more, so its name is free when its lock expires; not before, since the
+// process may live where it cannot be seen. Then it renews its lock, and is not gone.
+Async<Exit> wait_for_name(Registry& registry, redis::Client& client, ListedInstance instance,
+                          DownOptions options) {
+  auto rest = co_await client.ask(redis::Command("PTTL", registry.keys().lock(instance.name)));
+  if (!rest) co_return std::unexpected(rest.error());
+  std::chrono::milliseconds left(std::max<std::int64_t>(rest->number, 0));
+  const auto& entry = instance.entry;
+  if (options.has_timeout && left > options.timeout)
+    co_return fail(
+        Errc::held_elsewhere,
+        "process {} of instance {} is gone, and its name is free in {} s: wait for that, "
+        "or give a longer --timeout",
+        entry.orchestrator_pid, instance.name, seconds_up(left));
+  fmt::print(stderr, "Process {} of instance {} is gone; its name is free in {} s. Waiting.\n",
+             entry.orchestrator_pid, instance.name, seconds_up(left));
+  // Servers look at what has expired a little later.
+  for (auto deadline = Clock::now() + left + 1s; Clock::now() < deadline;) {
+    auto gone = co_await registry.is_gone(instance);
+    if (!gone) co_return std::unexpected(gone.error());
+    if (*gone) {
+      auto forgotten = co_await registry.forget(instance.name);
+      if (!forgotten) co_return std::unexpected(forgotten.error());
+      fmt::print("Stopped instance: {} (its process was gone)\n", instance.name);
+      co_return Exit::ok;
+    }
+    co_await sleep_for(20ms);
+  }
+  co_return fail(
+      Errc::held_elsewhere,
+      "instance {} gives no answer: there is no process {} here, but somebody renews its "
+      "lock. Does another machine have the name {}, too?",
+      instance.name, entry.orchestrator_pid, entry.host);
+}
+
+Async<Exit> stop(Registry& registry, redis::Client& client, ListedInstance instance,
+                 DownOptions options) {
   auto asked = co_await registry.ask_to_stop(instance);
   if (!asked) co_return std::unexpected(asked.error());
   auto began = Clock::now();
   bool is_signalled = false;
   while (Clock::now() < began + options.timeout) {
+    // Looked at first: who leaves gives his name back before he ends.
+    auto process = process_of(instance.entry);
     auto gone = co_await registry.is_gone(instance);
     if (!gone) co_return std::unexpected(gone.error());
     if (*gone) {
       fmt::print("Stopped instance: {}\n", instance.name);
       co_return Exit::ok;
     }
+    if (process == ProcessState::gone) {
+      auto waited = co_await wait_for_name(registry, client, std::move(instance), options);
+      co_return waited;
+    }
     // It may have missed what was said on a connection that broke.
     if (!is_signalled && Clock::now() > began + options.timeout / 4) {
       is_signalled = true;
-      if (is_orchestrator_here(instance.entry)) kill(instance.entry.orchestrator_pid, SIGTERM);
+      if (process == ProcessState::lives) kill(instance.entry.orchestrator_pid, SIGTERM);
     }
     co_await sleep_for(20ms);
   }
-  co_return fail(Errc::timeout, "instance {} (process {} on {}) does not stop", instance.name,
-                 instance.entry.orchestrator_pid, instance.entry.host);
+  co_return fail(Errc::held_elsewhere,
+                 "instance {0} did not stop within {1} s: look at process {2} on {3}, and at '{4} "
+                 "logs --name {0}'; a longer --timeout waits longer",
+                 instance.name, seconds_up(options.timeout), instance.entry.orchestrator_pid,
+                 instance.entry.host, options.program);
 }
 
 // Stops the instance; `others` run on this Redis, as far as one knows.
@@ -95,7 +137,7 @@ Async<Exit> down(redis::Client& client, DownOptions options, bool& others) {
     co_return Exit::ok;
   }
   auto instance = *chosen;
-  auto stopped = co_await stop(registry, std::move(instance), std::move(options));
+  auto stopped = co_await stop(registry, client, std::move(instance), std::move(options));
   co_return stopped;
 }
 
@@ -104,9 +146,13 @@ Async<Exit> down(redis::Client& client, DownOptions options, bool& others) {
 void add_down(CLI::App& root, Action& chosen) {
   auto* app = root.add_subcommand("down", "Stop an instance; its data stays")->group("Instances");
   app->footer(
-      "Without a name: the latest instance of this folder, else the latest of this user.\n\n"
+      "Without a name: the latest instance of this folder, else the latest of this user. Of one "
+      "whose\n"
+      "process was killed it waits until its name is free, which is at the latest after its "
+      "--ttl.\n\n"
       "Example\n"
       "  warren down --name myproject");
+  auto program = root.get_name();
   auto* prefix = add_prefix(*app);
   auto* name = add_name(*app, "which one");
   auto* timeout =
@@ -115,7 +161,8 @@ void add_down(CLI::App& root, Action& chosen) {
     chosen = [=](const Context& context) -> Result<Exit> {
       auto redis = find_instance_redis(context);
       if (!redis) return std::unexpected(redis.error());
-      DownOptions options{value_of(*prefix), value_of(*name), *parse_duration(value_of(*timeout))};
+      DownOptions options{value_of(*prefix), value_of(*name), program,
+                          *parse_duration(value_of(*timeout)), timeout->count() > 0};
       if (!redis->is_there) return std::unexpected(nothing_to_stop(options));
       bool others = false;
       auto done = with_instance_redis(*redis, 5s, [&](redis::Client& client) {

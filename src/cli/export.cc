@@ -21,7 +21,7 @@ class Archive {
     if (archive.path_ == "-") return archive;
     archive.file_ = std::fopen(archive.part().c_str(), "we");
     if (archive.file_) return archive;
-    return fail(Errc::denied, "{}: {}", archive.path_, std::strerror(errno));
+    return std::unexpected(file_error(archive.path_, errno));
   }
   Archive(Archive&& other) noexcept
       : path_(std::move(other.path_)), file_(std::exchange(other.file_, nullptr)) {}
@@ -40,9 +40,9 @@ class Archive {
     bool is_written = std::fflush(file_) == 0 && !std::ferror(file_);
     std::fclose(std::exchange(file_, nullptr));
     if (is_written && std::rename(part().c_str(), path_.c_str()) == 0) return ok;
-    auto why = std::strerror(errno);
+    auto why = errno;
     std::remove(part().c_str());
-    return fail(Errc::denied, "{}: {}", path_, why);
+    return std::unexpected(file_error(path_, why));
   }
 
  private:

@@ -3,6 +3,8 @@
 
 #include <CLI/CLI.hpp>
 #include <boost/json.hpp>
+#include <charconv>
+#include <cmath>
 
 #include "cli/foghorn.h"
 #include "http/target.h"
@@ -155,12 +157,22 @@ void print_choice(const json::object& says, bool with_reasons, const Paint& pain
   if (auto why = text_of(says, "why_none"); why != "-") fmt::print("no node: {}\n", printable(why));
 }
 
+Check degrees(double most) {
+  return [most](std::string_view text) -> Result<> {
+    double value = 0;
+    auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    bool is_number = error == std::errc() && end == text.data() + text.size();
+    if (is_number && std::abs(value) <= most) return ok;
+    return fail(Errc::invalid, "use degrees from -{0} to {0}", most);
+  };
+}
+
 void add_balance(CLI::App& root, Action& chosen) {
   auto* app = root.add_subcommand("balance", "The best nodes for a viewer")->group("Foghorn");
   app->footer("Example\n  foghorn balance demo --lat 52.1 --lon 4.3 --explain");
-  auto* stream = app->add_option("STREAM", "its name; without one: any node");
-  auto* lat = add_value(*app, "--lat", "DEGREES", "where the viewer is", nullptr, "");
-  auto* lon = add_value(*app, "--lon", "DEGREES", "where the viewer is", nullptr, "");
+  auto* stream = add_value(*app, "stream", "STREAM", "its name; without one: any node", nullptr);
+  auto* lat = add_value(*app, "--lat", "DEGREES", "where the viewer is", degrees(90), "");
+  auto* lon = add_value(*app, "--lon", "DEGREES", "where the viewer is", degrees(180), "");
   auto* source = add_switch(*app, "--source", "a node to pull it from, not one to watch it at");
   auto* cap = add_value(*app, "--cap", "LIST", "what the node must be able to do", nullptr, "");
   auto* explains = add_switch(*app, "--explain", "every node, with all parts of its score");
@@ -234,6 +246,7 @@ void add_foghorn_looks(CLI::App& root, Action& chosen) {
                  {"STATUS", "status"},
                  {"BUFFER", "buffer_state"},
                  {"VIEWERS", "viewers"},
+                 {"CONNECTIONS", "total_connections"},
                  {"NODES", "instances"},
                  {"ORIGIN", "node_id"},
                  {"TENANT", "tenant_id"}}});

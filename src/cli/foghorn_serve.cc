@@ -266,8 +266,14 @@ awaitable<void> Foghorn::bring_up(Part& part) {
       failed_.notify();
       co_return;
     }
+    auto why = started.error().what;
+    // What was not done in time says less than why there is no connection.
+    if (client_ && !is_held) {
+      auto ready = co_await client_->ready(Clock::now() + 100ms);
+      if (!ready) why = ready.error().what;
+    }
     log::warn(is_held ? "foghorn.waits_for_its_id" : "foghorn.waits_for_redis", "cluster",
-              cluster.terms().cluster_id, "why", started.error().what);
+              cluster.terms().cluster_id, "why", why);
     co_await sleep_for(500ms);
   }
   log::info("foghorn.loaded", "cluster", cluster.terms().cluster_id, "nodes",
@@ -372,9 +378,9 @@ void add_serve(CLI::App& root, Action& chosen) {
   auto add = [&](const char* flag, const char* setting, const char* kind) {
     for (auto& each : foghorn_settings())
       if (each.name == setting)
-        flags.emplace_back(
-            setting, add_value(*app, flag, kind, each.help + " [" + each.environment + "]", nullptr,
-                               each.fallback));
+        flags.emplace_back(setting,
+                           add_value(*app, flag, kind, each.help + " [" + each.environment + "]",
+                                     each.check, each.fallback));
   };
   add("--port", "foghorn.http-port", "PORT");
   add("--grpc-port", "foghorn.grpc-port", "PORT");

@@ -5,6 +5,7 @@
 #include <iostream>
 
 #include "cli/stream.h"
+#include "orchestrator/control.h"
 #include "watch/workflow.h"
 
 namespace warren::cli {
@@ -78,6 +79,12 @@ Async<Exit> follow(Chosen& chosen, BoardFeed& feed, ForageOptions& options) {
 }
 
 Async<Exit> forage(Chosen& chosen, ForageOptions options) {
+  auto pause = co_await orchestrator::paused(chosen.board);
+  if (!pause) co_return std::unexpected(pause.error());
+  if (*pause)
+    fmt::print(stderr, "{} the instance is paused ({}): `{} resume --name {}` has it go on\n",
+               options.err.yellow("note:"), printable((*pause)->reason), options.program,
+               chosen.instance.name);
   if (!options.watches) {
     auto goal = co_await create_goal(chosen.board, std::move(options.goal));
     if (!goal) co_return std::unexpected(goal.error());

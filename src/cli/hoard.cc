@@ -33,9 +33,19 @@ board::Listing listing_of(const watch::Filter& filter) {
   listing.limit = page_size;
   if (filter.since) listing.since = *filter.since;
   if (filter.until) listing.until = *filter.until;
-  // A type without anything special in it has an index of its own.
-  if (filter.type.find_first_of("*?[\\") == filter.type.npos) listing.type = filter.type;
+  // A type without anything special in it has an index of its own; not so its short form.
+  if (filter.type.find_first_of("*?[\\") == filter.type.npos &&
+      watch::long_type(filter.type).empty())
+    listing.type = filter.type;
   return listing;
+}
+
+// A type is wanted by its name, or as the table shows it.
+bool fits(const watch::Filter& filter, const board::Artefact& artefact) {
+  if (filter.fits(artefact)) return true;
+  auto whole = filter;
+  whole.type = watch::long_type(filter.type);
+  return !whole.type.empty() && whole.fits(artefact);
 }
 
 // Prints a page, and says how many of it were wanted.
@@ -47,7 +57,7 @@ std::size_t print_page(const board::Page<board::Artefact>& page, const HoardOpti
     fmt::print(stderr, "{} skipped: {}\n", options.err.yellow("warning:"),
                watch::shown(error.what));
   for (const auto& artefact : page.items) {
-    if (!options.filter.fits(artefact)) continue;
+    if (!fits(options.filter, artefact)) continue;
     if (options.output == Output::jsonl) {
       fmt::print("{}\n", to_json(artefact));
     } else {

@@ -1,5 +1,6 @@
 // warren import: brings the lines of an export back to a board.
 #include <fmt/format.h>
+#include <sys/stat.h>
 
 #include <fstream>
 #include <iostream>
@@ -31,7 +32,10 @@ class Lines {
 
   Result<> open(const std::string& path) {
     file_ = path == "-" ? std::tmpfile() : std::fopen(path.c_str(), "re");
-    if (!file_) return fail(Errc::denied, "{}: {}", path, std::strerror(errno));
+    if (!file_) return std::unexpected(file_error(path, errno));
+    struct stat status{};
+    if (::fstat(fileno(file_), &status) == 0 && S_ISDIR(status.st_mode))
+      return std::unexpected(file_error(path, EISDIR));
     if (path != "-") return ok;
     std::string bytes(1u << 16, '\0');
     while (auto got = std::fread(bytes.data(), 1, bytes.size(), stdin))

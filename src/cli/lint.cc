@@ -11,7 +11,7 @@ void add_lint(CLI::App& root, Action& chosen) {
   auto fallback = crew_file_name(root);
   app->footer(fmt::format(
       "Prints every mistake with its line. The exit code is 0 when there is none, also when there\n"
-      "are warnings, and 2 otherwise.\n\n"
+      "are warnings, 2 when there are mistakes, and 1 when there is no such file.\n\n"
       "Example\n"
       "  warren lint {}",
       fallback));

@@ -17,7 +17,9 @@ void print_json(const std::vector<Overview>& instances) {
   fmt::print("{}\n", json::serialize(list));
 }
 
-std::string shown(InstanceState state, const Paint& paint) {
+std::string shown(InstanceState state, bool is_paused, const Paint& paint) {
+  if (state == InstanceState::running && is_paused)
+    return paint.yellow(fmt::format("{:<8}", "paused"));
   auto text = fmt::format("{:<8}", name(state));
   return state == InstanceState::running ? paint.green(text)
          : state == InstanceState::stale ? paint.red(text)
@@ -47,8 +49,8 @@ void print_table(const std::vector<Overview>& instances, const std::string& titl
     auto age = std::chrono::duration_cast<std::chrono::seconds>(now - entry.started_at);
     auto started = fmt::format("(started {} ago)", age_text(age));
     fmt::print("  {:<{}} {:<18} {} {:<{}}  {:<{}}  {}{}  {}\n", printable(instance), width, started,
-               shown(state, paint), counted(each.artefacts, "artefact"), artefacts,
-               counted(each.agents, "agent"), agents, shown_health(each.health, paint),
+               shown(state, each.pause.has_value(), paint), counted(each.artefacts, "artefact"),
+               artefacts, counted(each.agents, "agent"), agents, shown_health(each.health, paint),
                std::string(health - each.health.size(), ' '), printable(entry.workspace_path));
   }
 }

@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 
 #include <fstream>
+#include <set>
 
 #include "cli/daemon_log.h"
 #include "cli/which.h"
@@ -27,6 +28,16 @@ bool is_about(std::string_view line, const std::string& agent) {
   return false;
 }
 
+// The word behind role=, or behind "role":" in JSON.
+void note_role(std::string_view line, std::set<std::string>& roles) {
+  for (std::string_view before : {" role=", "\"role\":\""}) {
+    auto at = line.find(before);
+    if (at == line.npos) continue;
+    auto word = line.substr(at + before.size());
+    roles.emplace(word.substr(0, word.find_first_of(" \"")));
+  }
+}
+
 // A file that grows, read line by line.
 class GrowingFile {
  public:
@@ -42,7 +53,7 @@ class GrowingFile {
       read_ += in_.gcount();
       print_lines(agent);
     }
-    if (has_ended && !rest_.empty() && is_about(rest_, agent)) fmt::print("{}\n", rest_);
+    if (has_ended && !rest_.empty()) print_line(rest_, agent);
     if (has_ended) rest_.clear();
     std::fflush(stdout);
   }
@@ -54,15 +65,21 @@ class GrowingFile {
     return true;
   }
 
+  // That its lines are about.
+  const std::set<std::string>& roles() const { return roles_; }
+
  private:
   void print_lines(const std::string& agent) {
     std::size_t begin = 0;
     for (auto end = rest_.find('\n'); end != rest_.npos; end = rest_.find('\n', begin)) {
-      auto line = std::string_view(rest_).substr(begin, end - begin);
-      if (is_about(line, agent)) fmt::print("{}\n", line);
+      print_line(std::string_view(rest_).substr(begin, end - begin), agent);
       begin = end + 1;
     }
     rest_.erase(0, begin);
+  }
+  void print_line(std::string_view line, const std::string& agent) {
+    note_role(line, roles_);
+    if (is_about(line, agent)) fmt::print("{}\n", line);
   }
   ino_t inode_now() const {
     struct stat status{};
@@ -74,6 +91,7 @@ class GrowingFile {
   ino_t inode_ = 0;
   std::int64_t read_ = 0;
   std::string rest_;
+  std::set<std::string> roles_;
 };
 
 awaitable<void> follow(std::filesystem::path path, std::string agent) {
@@ -97,8 +115,18 @@ Result<Exit> print_logs(const std::filesystem::path& place, const std::string& a
                 "another machine, or never",
                 place.string());
   bool has_current = files.back() == place;
-  for (const auto& file : files)
-    if (!(follows && has_current && file == place)) GrowingFile(file).print_new(agent, true);
+  std::set<std::string> roles;
+  for (const auto& file : files) {
+    if (follows && has_current && file == place) continue;
+    GrowingFile log(file);
+    log.print_new(agent, true);
+    roles.insert(log.roles().begin(), log.roles().end());
+  }
+  if (!follows && !agent.empty() && !roles.contains(agent)) {
+    auto known = roles.empty() ? "no role" : fmt::format("{}", fmt::join(roles, ", "));
+    return fail(Errc::not_found, "no line of the log is about a role '{}': it knows {}", agent,
+                known);
+  }
   if (!follows) return Exit::ok;
   asio::io_context io(1);
   auto until_interrupted = [](std::filesystem::path path, std::string of) -> awaitable<void> {

@@ -27,10 +27,11 @@ std::string variable(const Environment& environment, const std::string& name) {
 std::string description_of(const std::string& program) {
   std::string what =
       "Warren lets many copies of a program share one Redis without stepping on each other.\n"
-      "This version has instances of a project folder with agents that work on goals, Foghorn, "
-      "which\n"
-      "finds the best edge for every viewer of a stream, and tools to look at Redis and at this\n"
-      "machine; the other services are planned.";
+      "This version has instances of a project folder with agents that work on goals, a search "
+      "for\n"
+      "code, Foghorn, which finds the best edge for every viewer of a stream, and tools to look "
+      "at\n"
+      "Redis and at this machine; the other services are planned.";
   if (program == "foghorn")
     return "foghorn is another name of warren, for the service that finds the best edge for every\n"
            "viewer: `foghorn serve`. docs/foghorn.md is its guide.\n\n" +
@@ -210,6 +211,17 @@ std::optional<Exit> parse(CLI::App& root, int argc, char** argv, const Environme
   }
 }
 
+// Of an error about what the person said, and not about the world.
+std::string hint_for_words(const CLI::App& root, const Context& context, const Error& error) {
+  auto config = load_config(context);
+  // The files of TLS are read when they are needed.
+  bool is_file = error.what.starts_with("cannot read ") || error.what.contains(" PEM ");
+  if (!config || !redis::settings_from(*config) || is_file)
+    return "`--help` lists the settings, and the places where they can be given";
+  return error.what.starts_with("--") ? fmt::format("see `{} --help`", path_of(asked_for(root)))
+                                      : "";
+}
+
 Exit run(int argc, char** argv) {
   auto environment = process_environment();
   auto program = std::filesystem::path(argc > 0 ? argv[0] : "warren").filename().string();
@@ -225,8 +237,10 @@ Exit run(int argc, char** argv) {
   auto result = chosen(context);
   if (result) return *result;
   std::fflush(stdout);  // what was found out before the error comes before it
-  report(err, result.error().what, hint_for(result.error()));
-  return exit_for(result.error().code);
+  const auto& error = result.error();
+  report(err, error.what,
+         error.code == Errc::invalid ? hint_for_words(root, context, error) : hint_for(error));
+  return exit_for(error.code);
 }
 
 // A stream that was closed must not become the first file that is opened: what is meant for people

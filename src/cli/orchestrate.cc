@@ -163,6 +163,7 @@ void add_orchestrate(CLI::App& root, Action& chosen) {
   auto* report_to =
       add_value(*app, "--report-to", "N", "a descriptor for one line about how the start went",
                 whole_number(0, 1'000'000), "");
+  report_to->group("");  // between `up` and us
   app->callback([=, &chosen] {
     chosen = [=](const Context& context) -> Result<Exit> {
       OrchestratorOptions options{.prefix = value_of(*prefix),

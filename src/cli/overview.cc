@@ -9,6 +9,7 @@
 #include <charconv>
 
 #include "board/keys.h"
+#include "cli/process.h"
 
 namespace warren::cli {
 
@@ -18,6 +19,7 @@ using asio::ip::tcp;
 namespace {
 
 constexpr auto answer_within = 1s;
+constexpr auto process_gone = "process gone";
 
 struct PageAddress {
   tcp::endpoint endpoint;
@@ -61,7 +63,12 @@ Async<int> status_of(PageAddress page, std::string path) {
 
 awaitable<void> ask_health(Overview& into) {
   const auto& entry = into.instance.entry;
-  if (into.instance.state != InstanceState::running || entry.url.empty()) co_return;
+  if (into.instance.state == InstanceState::stale) co_return;
+  if (process_of(entry) == ProcessState::gone) {
+    into.health = process_gone;
+    co_return;
+  }
+  if (entry.url.empty()) co_return;
   if (entry.host != host_name()) {
     into.health = "on " + printable(entry.host);
     co_return;
@@ -83,13 +90,19 @@ Async<> count(redis::Client& client, const std::string& prefix, std::vector<Over
     if (!keys) co_return std::unexpected(keys.error());
     questions.emplace_back("ZCARD", keys->artefacts());
     questions.emplace_back("HLEN", keys->agent_images());
+    questions.emplace_back("GET", keys->paused());
   }
   auto options = redis::CallOptions().idempotent();
   auto answers = co_await client.batch(std::move(questions), options);
   for (std::size_t i = 0; i < all.size(); ++i) {
-    const auto &artefacts = answers[2 * i], &agents = answers[2 * i + 1];
+    const auto &artefacts = answers[3 * i], &agents = answers[3 * i + 1];
+    const auto& pause = answers[3 * i + 2];
     if (artefacts) all[i].artefacts = static_cast<std::size_t>(artefacts->number);
-    if (agents && agents->number > 0) all[i].agents = static_cast<std::size_t>(agents->number);
+    // Of one that is down, they are those of its last run.
+    bool is_down = all[i].instance.state == InstanceState::stale;
+    if (agents && agents->number > 0 && !is_down)
+      all[i].agents = static_cast<std::size_t>(agents->number);
+    if (pause && !pause->is_null()) all[i].pause = orchestrator::parse_pause(pause->text);
   }
   co_return ok;
 }
@@ -124,13 +137,14 @@ json::object to_object(const Overview& overview) {
   object["artefacts"] = or_null(overview.artefacts);
   object["agents"] = or_null(overview.agents);
   object["health"] = overview.health;
+  object["paused"] = overview.pause ? json::value(overview.pause->reason) : json::value(nullptr);
   return object;
 }
 
 std::string shown_health(const std::string& health, const Paint& paint) {
-  return health == "ok"                                   ? paint.green(health)
-         : health == "no answer" || health == "not ready" ? paint.red(health)
-                                                          : health;
+  if (health == "ok") return paint.green(health);
+  bool is_bad = health == "no answer" || health == "not ready" || health == process_gone;
+  return is_bad ? paint.red(health) : health;
 }
 
 }  // namespace warren::cli

@@ -6,15 +6,17 @@
 
 #include "board/types.h"
 #include "cli/instances.h"
+#include "orchestrator/control.h"
 
 namespace warren::cli {
 
 struct Overview {
   ListedInstance instance;
   std::optional<std::size_t> artefacts = {}, agents = {};  // as far as that is known
-  // "ok", "not ready", "no answer"; "-" for one that has no page; "on HOST" for one that is not
-  // here.
+  // "ok", "not ready", "no answer", "process gone"; "-" for one that has no page; "on HOST" for one
+  // that is not here.
   std::string health = "-";
+  std::optional<orchestrator::Pause> pause = {};  // it begins no further work
 };
 
 // All at the same time. Whoever does not answer costs a second, however many they are.

@@ -45,6 +45,10 @@ void print_text(const Overview& overview, const ClaimCounts& claims, const Paint
   fmt::print("{}\n", paint.bold(name));
   bool is_listed = !entry.run_id.empty();
   print_row("state", is_listed ? std::string(warren::name(state)) : "down");
+  if (const auto& pause = overview.pause) {
+    auto age = std::chrono::duration_cast<std::chrono::seconds>(WallClock::now() - pause->since);
+    print_row("paused", fmt::format("{} ago: {}", age_text(age), printable(pause->reason)));
+  }
   if (is_listed) {
     auto age =
         std::chrono::duration_cast<std::chrono::seconds>(WallClock::now() - entry.started_at);

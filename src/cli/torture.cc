@@ -10,6 +10,7 @@
 
 #include "cli/cli.h"
 #include "cli/progress.h"
+#include "cli/scratch.h"
 #include "testkit/failure.h"
 
 namespace warren::cli {
@@ -128,6 +129,12 @@ Result<Exit> torture_all(const TortureOptions& options, const Context& context) 
   if (!config) return std::unexpected(config.error());
   auto targets = torture::targets_for(options.what, options.is_sim);
   if (!targets) return std::unexpected(targets.error());
+  std::optional<Scratch> scratch;
+  if (!options.is_sim) {
+    auto made = Scratch::create();
+    if (!made) return std::unexpected(made.error());
+    scratch.emplace(*std::move(made));
+  }
   failure_hooks.on_failure = [](const std::string& what) { give_up(what); };
   Tally tally;
   auto began = Clock::now();

@@ -78,7 +78,7 @@ std::string options_help(const CLI::App& app, const Paint& paint) {
     std::string lines;
     for (auto* option : app.get_options()) {
       bool inherited_help = app.get_parent() && option == app.get_help_ptr();
-      if (option->get_group() != group || inherited_help) continue;
+      if (option->get_group() != group || group.empty() || inherited_help) continue;
       auto kind = kind_of(*option);
       auto name = option->nonpositional() ? option->get_name(false, true) : std::string();
       name = fmt::format("{}", fmt::join(CLI::detail::split(name, ','), ", "));
@@ -101,12 +101,34 @@ std::string usage_of(const CLI::App& app) {
   return text + (commands_of(app).empty() ? "" : " COMMAND");
 }
 
+std::vector<std::string> flags_of(const CLI::App& app) {
+  std::vector<std::string> flags;
+  for (auto* option : app.get_options()) {
+    for (const auto& name : option->get_lnames()) flags.push_back("--" + name);
+    for (const auto& name : option->get_snames()) flags.push_back("-" + name);
+  }
+  return flags;
+}
+
+// It is known, but stands before the command that knows it.
+std::optional<Misuse> explain_early_flag(const CLI::App& app, const std::string& flag) {
+  std::vector<const CLI::App*> leaves;
+  collect_leaves(app, leaves);  // only itself, when it is a command that does something
+  auto knows = [&](const CLI::App* leaf) { return std::ranges::count(flags_of(*leaf), flag) > 0; };
+  auto found = std::ranges::find_if(leaves, knows);
+  if (found == leaves.end()) return std::nullopt;
+  bool is_said = leaves.size() == 1;
+  return Misuse{fmt::format("the flag '{}' belongs behind the command", flag),
+                fmt::format("{}`{} {}`", is_said ? "say " : "as in ", path_of(**found), flag)};
+}
+
 Misuse explain_unknown_flag(const CLI::App& app, const std::string& word) {
   auto flag = word.substr(0, word.find('='));  // a value may be a secret
   for (auto& setting : all_settings())
     if (setting.secret && flag_of(setting) == flag)
       return {fmt::format("{} is not a flag: every user of this machine can read flags", flag),
               fmt::format("set {0}, or {0}_FILE to a file that holds it", setting.environment)};
+  if (auto early = explain_early_flag(app, flag)) return *early;
   std::vector<std::string> known;
   for (auto* level = &app; level; level = level->get_parent())
     for (auto* option : level->get_options())

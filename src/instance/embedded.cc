@@ -1,6 +1,7 @@
 #include "instance/embedded.h"
 
 #include <fcntl.h>
+#include <signal.h>
 #include <spawn.h>
 #include <sys/file.h>
 #include <sys/socket.h>
@@ -49,8 +50,10 @@ int open_lock(const std::filesystem::path& file) {
   return ::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
 }
 
-std::string last_line(const std::filesystem::path& file) {
+// Of what was added behind `begin`: what stands before is of an earlier run.
+std::string last_line(const std::filesystem::path& file, std::uintmax_t begin) {
   std::ifstream in(file);
+  in.seekg(static_cast<std::streamoff>(begin));
   std::string line, last;
   while (std::getline(in, line))
     if (!line.empty()) last = line;
@@ -135,6 +138,9 @@ Result<> EmbeddedRedis::start_server(Clock::time_point deadline) const {
   std::error_code ignored;
   std::filesystem::remove(socket(), ignored);
   write_config(folder_, socket());
+  auto log = folder_ / "redis.log";
+  auto begin = std::filesystem::file_size(log, ignored);
+  if (ignored) begin = 0;
   auto config = (folder_ / "redis.conf").string();
   std::vector<std::string> words{"redis-server", config};
   std::vector<char*> argv;
@@ -144,8 +150,7 @@ Result<> EmbeddedRedis::start_server(Clock::time_point deadline) const {
   posix_spawn_file_actions_init(&files);
   posix_spawn_file_actions_addopen(&files, 0, "/dev/null", O_RDWR, 0);
   posix_spawn_file_actions_adddup2(&files, 0, 1);
-  posix_spawn_file_actions_addopen(&files, 2, (folder_ / "redis.log").c_str(),
-                                   O_WRONLY | O_CREAT | O_APPEND, 0600);
+  posix_spawn_file_actions_addopen(&files, 2, log.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600);
   posix_spawnattr_t attributes;
   posix_spawnattr_init(&attributes);
   posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSID);
@@ -164,9 +169,17 @@ Result<> EmbeddedRedis::start_server(Clock::time_point deadline) const {
   };
   while (!answers()) {
     bool has_ended = waitpid(pid, &status, WNOHANG) == pid;
-    if (has_ended || Clock::now() > deadline)
-      return fail(Errc::unavailable, "the private Redis of {} does not start: {}", folder_.string(),
-                  last_line(folder_ / "redis.log"));
+    if (has_ended || Clock::now() > deadline) {
+      // It has served nobody; and the next start would be a second server in this folder.
+      if (!has_ended) {
+        kill(pid, SIGKILL);
+        waitpid(pid, &status, 0);
+      }
+      auto why = last_line(log, begin);
+      return fail(Errc::unavailable, "the private Redis of {} {}: {}", folder_.string(),
+                  has_ended ? "does not start" : "does not start in time",
+                  why.empty() ? "it says nothing" : why);
+    }
     std::this_thread::sleep_for(look_again);
   }
   return ok;

@@ -95,6 +95,14 @@ TEST_CASE("why it cannot be started is said") {
   REQUIRE(!started);
   CHECK(started.error().code == Errc::invalid);
   CHECK(started.error().what.contains("too long"));
+  Private own;
+  auto use = own.redis.use();
+  std::ofstream(own.home.path() / "redis" / "redis.log") << "of the run before\n";
+  auto late = own.redis.start(Clock::now());
+  REQUIRE(!late);
+  CHECK(late.error().what.contains("does not start in time"));
+  CHECK(!late.error().what.contains("of the run before"));
+  CHECK(!own.redis.is_running());
   EmbeddedRedis nowhere("/proc/nowhere");
   CHECK(!nowhere.start(Clock::now() + 5s));
   CHECK(!nowhere.use());

@@ -225,16 +225,20 @@ Async<> resume(Board board) {
   co_return co_await board.announce(std::move(event));
 }
 
+Pause parse_pause(std::string_view text) {
+  Pause pause;
+  auto space = text.find(' ');
+  pause.since = parts::unix_time(std::strtoll(std::string(text).c_str(), nullptr, 10));
+  if (space != text.npos) pause.reason = text.substr(space + 1);
+  return pause;
+}
+
 Async<std::optional<Pause>> paused(Board board) {
   Command get("GET", board.keys().paused());
   auto value = co_await board.client().ask(std::move(get), once_more(board));
   if (!value) co_return std::unexpected(value.error());
   if (value->is_null()) co_return std::nullopt;
-  Pause pause;
-  auto space = value->text.find(' ');
-  pause.since = parts::unix_time(std::strtoll(value->text.c_str(), nullptr, 10));
-  if (space != std::string::npos) pause.reason = value->text.substr(space + 1);
-  co_return pause;
+  co_return parse_pause(value->text);
 }
 
 }  // namespace warren::orchestrator

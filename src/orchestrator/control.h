@@ -32,6 +32,8 @@ struct Pause {
   board::UnixTime since{};
   std::string reason;
 };
+// From what stands on the board.
+Pause parse_pause(std::string_view text);
 Async<> pause(Board board, std::string reason);
 Async<> resume(Board board);
 Async<std::optional<Pause>> paused(Board board);

@@ -101,15 +101,16 @@ std::vector<std::string> jsonl(const WorkflowEvent& event, UnixTime at) {
   return {json_line(parts::serialize(event.data), event.name, at)};
 }
 
+constexpr std::pair<std::string_view, std::string_view> brief_types[] = {
+    {"GoalDefined", "Goal"},
+    {"ToolExecutionFailure", "Failure"},
+    {"TerraformCode", "TfCode"},
+    {"TerraformDocumentation", "TfDocs"},
+    {"FormattedDocumentation", "FmtDocs"},
+    {"PackagedModule", "Package"}};
+
 std::string short_type(std::string_view type) {
-  constexpr std::pair<std::string_view, std::string_view> known[] = {
-      {"GoalDefined", "Goal"},
-      {"ToolExecutionFailure", "Failure"},
-      {"TerraformCode", "TfCode"},
-      {"TerraformDocumentation", "TfDocs"},
-      {"FormattedDocumentation", "FmtDocs"},
-      {"PackagedModule", "Package"}};
-  for (auto [name, brief] : known)
+  for (auto [name, brief] : brief_types)
     if (type == name) return std::string(brief);
   return cut(shown(type), 20);
 }
@@ -165,6 +166,12 @@ std::string table_head() {
   return row("ID", "VER", "TYPE", "BY", "AGE", "PAYLOAD") + "\n" +
          row(dashes(id_width), dashes(version_width), dashes(type_width), dashes(role_width),
              dashes(age_width), dashes(payload_width));
+}
+
+std::string_view long_type(std::string_view shown_type) {
+  for (auto [name, brief] : brief_types)
+    if (shown_type == brief) return name;
+  return {};
 }
 
 std::string table_row(const Artefact& artefact, UnixTime now) {

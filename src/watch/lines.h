@@ -16,6 +16,8 @@ std::vector<std::string> json_lines(const Happening& happening);
 // "ID  VER  TYPE  BY  AGE  PAYLOAD", and a row of dashes.
 std::string table_head();
 std::string table_row(const board::Artefact& artefact, board::UnixTime now);
+// The type that a row shows in short as this ("Goal": "GoalDefined"); empty when there is none.
+std::string_view long_type(std::string_view shown_type);
 // "5s ago", "3m ago", "2h ago", "4d ago", "-" when nobody knows.
 std::string age_of(board::UnixTime created_at, board::UnixTime now);
 // Indented by two spaces, the members in their order.
