@@ -18,14 +18,15 @@ demo: build ## the same, and three agents take a goal to a page
 down: ## stop that instance
 	@scripts/up down
 
-build: setup ## the release build: build/release/bin/warren
+build: setup ## build/release/bin/warren
 	cmake --preset release
-	cmake --build --preset release
+	cmake --build --preset release --target warren
 
 test: setup ## every test: release, then ASan and UBSan, then TSan for what has threads
 	@scripts/test
 
 bench: build ## the benchmarks, or one with PART=redis; also to build/bench/<part>.jsonl
+	cmake --build --preset release
 	@mkdir -p build/bench
 	@for program in $(BIN)/bench_$(or $(PART),*); do \
 	  part=$${program##*/bench_}; $$program | tee build/bench/$$part.jsonl; done
