@@ -95,14 +95,18 @@ TEST_CASE("why it cannot be started is said") {
   REQUIRE(!started);
   CHECK(started.error().code == Errc::invalid);
   CHECK(started.error().what.contains("too long"));
-  Private own;
-  auto use = own.redis.use();
-  std::ofstream(own.home.path() / "redis" / "redis.log") << "of the run before\n";
-  auto late = own.redis.start(Clock::now());
+  // Now and then it is there at once, even for somebody who has no time.
+  Result<> late = ok;
+  for (int i = 0; i < 100 && late; ++i) {
+    Private own;
+    REQUIRE(own.redis.use());
+    std::ofstream(own.home.path() / "redis" / "redis.log") << "of the run before\n";
+    late = own.redis.start(Clock::now());
+    CHECK(own.redis.is_running() == late.has_value());
+  }
   REQUIRE(!late);
   CHECK(late.error().what.contains("does not start in time"));
   CHECK(!late.error().what.contains("of the run before"));
-  CHECK(!own.redis.is_running());
   EmbeddedRedis nowhere("/proc/nowhere");
   CHECK(!nowhere.start(Clock::now() + 5s));
   CHECK(!nowhere.use());
