@@ -4,10 +4,10 @@
 //   LeaseJudge judge(history, {.ttl = 500ms, .wake = 50ms});
 //   if (auto violation = judge.first_violation()) print(violation->text());
 //
-// Each check is one invariant of docs/guarantees.md, I1 to I12 without 8 and 9; what is left (registers and
-// create-once) is in linearizable.h. A check says nothing about what the history leaves open: an
-// operation without an end may have happened or not, and what lies behind the last event is not
-// judged.
+// Each check is one invariant of docs/guarantees.md, I1 to I12 without 8 and 9; what is left
+// (registers and create-once) is in linearizable.h. A check says nothing about what the history
+// leaves open: an operation without an end may have happened or not, and what lies behind the last
+// event is not judged.
 #include <optional>
 #include <span>
 #include <string>
