@@ -45,13 +45,16 @@ Result<Scratch> Scratch::create() {
   std::error_code error;
   auto place = std::filesystem::temp_directory_path(error);
   if (error) return fail(Errc::refused, "TMPDIR: {}", error.message());
+  std::array<int, 2> ends{};
+  if (pipe2(ends.data(), O_CLOEXEC) != 0) return fail(Errc::refused, "no pipe can be had");
   std::string folder = place / "warren-XXXXXX";
   if (!mkdtemp(folder.data()))
     return fail(Errc::refused, "{}: {}", place.string(), std::strerror(errno));
-  std::array<int, 2> ends{};
-  if (pipe2(ends.data(), O_CLOEXEC) != 0) return fail(Errc::refused, "no pipe can be had");
   auto janitor = fork();
-  if (janitor < 0) return fail(Errc::refused, "no process can be had");
+  if (janitor < 0) {
+    std::filesystem::remove(folder, error);
+    return fail(Errc::refused, "no process can be had");
+  }
   if (janitor == 0) {
     ::close(ends[1]);
     clean_up(folder, ends[0]);
