@@ -5,13 +5,13 @@
 #include <new>
 #include <random>
 
-#include "balance/choose.h"
-#include "balance/view.h"
 #include "base/error.h"
 #include "bench_foghorn.h"
 #include "measure.h"
 #include "naive_balancer.h"
 #include "report.h"
+#include "services/foghorn/balance/choose.h"
+#include "services/foghorn/balance/view.h"
 
 using namespace warren;
 using namespace warren::balance;

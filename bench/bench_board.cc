@@ -10,12 +10,12 @@
 #include <unordered_map>
 
 #include "base/log.h"
-#include "board/feed.h"
 #include "measure.h"
-#include "orchestrator/orchestrator.h"
+#include "proof/testkit/redis_server.h"
+#include "proof/testkit/run.h"
 #include "report.h"
-#include "testkit/redis_server.h"
-#include "testkit/run.h"
+#include "services/board/orchestrator/orchestrator.h"
+#include "services/board/store/feed.h"
 
 using namespace warren;
 using namespace warren::bench;

@@ -8,14 +8,14 @@
 #include <unistd.h>
 
 #include "bench_primitives.h"
-#include "lease/lease.h"
-#include "lease/scripts.h"
 #include "measure.h"
-#include "redis/parser.h"
+#include "primitives/lease/lease.h"
+#include "primitives/lease/scripts.h"
+#include "proof/testkit/process.h"
+#include "proof/testkit/redis_server.h"
+#include "proof/testkit/run.h"
+#include "redis/resp/parser.h"
 #include "report.h"
-#include "testkit/process.h"
-#include "testkit/redis_server.h"
-#include "testkit/run.h"
 
 namespace warren::bench {
 

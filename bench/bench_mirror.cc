@@ -10,12 +10,12 @@
 
 #include "bench_primitives.h"
 #include "measure.h"
-#include "mirror/mirror.h"
-#include "mirror/scripts.h"
+#include "primitives/mirror/mirror.h"
+#include "primitives/mirror/scripts.h"
+#include "proof/testkit/faulty_link.h"
+#include "proof/testkit/redis_server.h"
+#include "proof/testkit/run.h"
 #include "report.h"
-#include "testkit/faulty_link.h"
-#include "testkit/redis_server.h"
-#include "testkit/run.h"
 
 using namespace warren;
 using namespace warren::bench;

@@ -8,11 +8,11 @@
 #include <memory>
 
 #include "bench_foghorn.h"
-#include "http/client.h"
 #include "measure.h"
+#include "net/http/client.h"
+#include "proof/testkit/redis_server.h"
+#include "proof/testkit/run.h"
 #include "report.h"
-#include "testkit/redis_server.h"
-#include "testkit/run.h"
 
 namespace warren::bench {
 

@@ -12,11 +12,11 @@
 
 #include "base/log.h"
 #include "measure.h"
+#include "proof/testkit/redis_server.h"
+#include "proof/testkit/run.h"
+#include "proof/testkit/sentinel_trio.h"
 #include "redis/client.h"
 #include "report.h"
-#include "testkit/redis_server.h"
-#include "testkit/run.h"
-#include "testkit/sentinel_trio.h"
 
 using namespace warren;
 using namespace warren::redis;

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "balance/choose.h"
+#include "services/foghorn/balance/choose.h"
 
 namespace warren::bench {
 

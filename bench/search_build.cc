@@ -7,8 +7,8 @@
 #include <thread>
 
 #include "measure.h"
-#include "search/literal.h"
-#include "search/warm.h"
+#include "search/index/warm.h"
+#include "search/text/literal.h"
 #include "search_measure.h"
 
 namespace warren::bench {

@@ -4,7 +4,7 @@
 #include <thread>
 
 #include "measure.h"
-#include "search/lanes.h"
+#include "search/query/lanes.h"
 #include "search_measure.h"
 
 namespace warren::bench {

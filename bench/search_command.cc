@@ -4,7 +4,7 @@
 #include <cstdlib>
 
 #include "measure.h"
-#include "search/process.h"
+#include "search/source/process.h"
 
 namespace warren::bench {
 

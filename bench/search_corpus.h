@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "search/document.h"
-#include "search/segment.h"
+#include "search/index/segment.h"
+#include "search/source/document.h"
 
 namespace warren::bench {
 

@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "report.h"
-#include "search/search.h"
+#include "search/query/search.h"
 #include "search_corpus.h"
 #include "search_queries.h"
 

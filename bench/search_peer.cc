@@ -9,7 +9,7 @@
 #include <boost/json/serialize.hpp>
 #include <optional>
 
-#include "http/client.h"
+#include "net/http/client.h"
 
 namespace warren::bench {
 

@@ -1,5 +1,5 @@
 #include "measure.h"
-#include "search/symbols.h"
+#include "search/index/symbols.h"
 #include "search_measure.h"
 
 namespace warren::bench {

@@ -5,9 +5,9 @@ add_custom_target(threads_tests)
 # warren_module(NAME SOURCES … [SCRIPTS …] [DEPENDS …]
 #               [TESTS …] [TEST_DEPENDS …] [TIMEOUT s] [LABELS …])
 #
-# One folder of src/ is one module: a library warren::NAME, its Lua scripts embedded as
-# `warren::scripts::<file name>` in "NAME/scripts.h", and one test program NAME_test. LABELS threads
-# has the test program run under TSan as well.
+# One folder that src/CMakeLists.txt lists is one module: a library warren::NAME, its Lua scripts
+# embedded as `warren::scripts::<file name>` in "<folder>/scripts.h", and one test program
+# NAME_test. LABELS threads has the test program run under TSan as well.
 function(warren_module name)
   cmake_parse_arguments(M "" "TIMEOUT" "SOURCES;SCRIPTS;DEPENDS;TESTS;TEST_DEPENDS;LABELS" ${ARGN})
   add_library(warren_${name} STATIC ${M_SOURCES})
@@ -28,7 +28,7 @@ endfunction()
 # One doctest program, run by ctest as one test; TIMEOUT and LABELS as above.
 function(warren_test name)
   cmake_parse_arguments(T "" "TIMEOUT" "SOURCES;DEPENDS;LABELS" ${ARGN})
-  add_executable(${name} ${T_SOURCES} ${CMAKE_SOURCE_DIR}/src/testkit/main.cc)
+  add_executable(${name} ${T_SOURCES} ${CMAKE_SOURCE_DIR}/src/proof/testkit/main.cc)
   target_link_libraries(${name} PRIVATE warren_flags ${T_DEPENDS})
   target_precompile_headers(${name} REUSE_FROM warren_base)
   add_test(NAME ${name} COMMAND ${name} --duration=true)
@@ -42,7 +42,8 @@ function(warren_test name)
 endfunction()
 
 function(warren_embed_scripts name)
-  set(header ${CMAKE_BINARY_DIR}/generated/${name}/scripts.h)
+  file(RELATIVE_PATH folder ${CMAKE_SOURCE_DIR}/src ${CMAKE_CURRENT_SOURCE_DIR})
+  set(header ${CMAKE_BINARY_DIR}/generated/${folder}/scripts.h)
   list(TRANSFORM ARGN PREPEND ${CMAKE_CURRENT_SOURCE_DIR}/ OUTPUT_VARIABLE files)
   add_custom_command(
     OUTPUT ${header}

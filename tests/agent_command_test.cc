@@ -1,11 +1,11 @@
 // The commands about agents, and the examples, as a user meets them; the test is the orchestrator.
 #include <fstream>
 
-#include "agent/agent.h"
-#include "agent/contract.h"
 #include "base/config.h"
-#include "instance/registry.h"
-#include "testkit/process.h"
+#include "proof/testkit/process.h"
+#include "services/board/agent/agent.h"
+#include "services/board/agent/contract.h"
+#include "services/instance/registry.h"
 #include "with_board.h"
 
 using namespace warren;

@@ -1,10 +1,10 @@
 // Agents on a real server; the test is their orchestrator.
 #include <fstream>
 
-#include "agent/agent.h"
-#include "agent/container.h"
-#include "agent/contract.h"
-#include "agent/git.h"
+#include "services/board/agent/agent.h"
+#include "services/board/agent/container.h"
+#include "services/board/agent/contract.h"
+#include "services/board/agent/git.h"
 #include "with_board.h"
 
 using namespace warren;

@@ -1,7 +1,7 @@
 // A board on a real server: who may write what, what is told, and what a repetition does.
 #include "base/uuid.h"
+#include "proof/testkit/faulty_link.h"
 #include "redis/subscriber.h"
-#include "testkit/faulty_link.h"
 #include "with_board.h"
 
 using namespace warren;

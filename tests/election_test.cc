@@ -1,7 +1,7 @@
 // Elections on a real server: one leader, another one soon after it is gone, none without Redis.
-#include "election/election.h"
+#include "primitives/election/election.h"
 
-#include "testkit/faulty_link.h"
+#include "proof/testkit/faulty_link.h"
 #include "with_sessions.h"
 
 using namespace warren;

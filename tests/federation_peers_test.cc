@@ -1,7 +1,7 @@
 // Who may be a peer, how peers are found, and on which kinds of Redis.
 #include "bootstrap.grpc.pb.h"
 #include "federation.grpc.pb.h"
-#include "rpc/connect.h"
+#include "net/rpc/connect.h"
 #include "with_federations.h"
 
 using namespace warren;

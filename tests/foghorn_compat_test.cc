@@ -1,5 +1,5 @@
 // The queries of media servers and the redirects of viewers, over sockets.
-#include "http/target.h"
+#include "net/http/target.h"
 #include "with_foghorn.h"
 
 using namespace warren;

@@ -1,6 +1,6 @@
 // What happens to Redis, and to the way there, while nodes go on reporting to two instances.
-#include "balance/view.h"
-#include "testkit/faulty_link.h"
+#include "proof/testkit/faulty_link.h"
+#include "services/foghorn/balance/view.h"
 #include "with_clusters.h"
 
 using namespace warren;

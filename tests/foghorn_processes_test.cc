@@ -7,8 +7,8 @@
 #include <cstdlib>
 
 #include "foghorn_swarm.h"
-#include "http/client.h"
-#include "testkit/faulty_link.h"
+#include "net/http/client.h"
+#include "proof/testkit/faulty_link.h"
 #include "with_client.h"
 
 using namespace warren;

@@ -2,9 +2,9 @@
 #include <ctime>
 #include <random>
 
-#include "balance/view.h"
-#include "foghorn/core.h"
-#include "testkit/faulty_link.h"
+#include "proof/testkit/faulty_link.h"
+#include "services/foghorn/balance/view.h"
+#include "services/foghorn/state/core.h"
 #include "with_clusters.h"
 
 using namespace warren;

@@ -2,7 +2,7 @@
 
 #include <random>
 
-#include "http/client.h"
+#include "net/http/client.h"
 
 namespace warren {
 

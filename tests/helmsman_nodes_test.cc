@@ -1,8 +1,8 @@
 // Nodes that talk to a cluster over gRPC.
 #include "helmsman.grpc.pb.h"
-#include "helmsman/helmsman.h"
-#include "rpc/server.h"
-#include "rpc/stream.h"
+#include "net/rpc/server.h"
+#include "net/rpc/stream.h"
+#include "services/foghorn/helmsman/helmsman.h"
 #include "with_client.h"
 
 using namespace warren;

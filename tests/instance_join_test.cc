@@ -1,10 +1,10 @@
 // Instances on real servers: one for each name and workspace, however many start at once.
 #include <set>
 
-#include "instance/registry.h"
-#include "testkit/faulty_link.h"
-#include "testkit/redis_cluster.h"
-#include "testkit/sentinel_trio.h"
+#include "proof/testkit/faulty_link.h"
+#include "proof/testkit/redis_cluster.h"
+#include "proof/testkit/sentinel_trio.h"
+#include "services/instance/registry.h"
 #include "with_sessions.h"
 
 using namespace warren;

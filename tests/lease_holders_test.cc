@@ -1,5 +1,5 @@
 // Leases on a real server: who gets them, who waits, and what a holder knows when things break.
-#include "testkit/faulty_link.h"
+#include "proof/testkit/faulty_link.h"
 #include "with_sessions.h"
 
 using namespace warren;

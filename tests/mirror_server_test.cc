@@ -1,5 +1,5 @@
 // Mirrors of one server: what goes wrong between them and it, and that they notice.
-#include "testkit/faulty_link.h"
+#include "proof/testkit/faulty_link.h"
 #include "with_mirrors.h"
 
 using namespace warren;

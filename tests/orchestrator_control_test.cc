@@ -1,6 +1,6 @@
 // What users do to the work on a board, and what the Go program leaves there.
 #include "base/uuid.h"
-#include "orchestrator/control.h"
+#include "services/board/orchestrator/control.h"
 #include "with_orchestrator.h"
 
 using namespace warren;

@@ -3,7 +3,7 @@
 #include <boost/asio/write.hpp>
 #include <filesystem>
 
-#include "testkit/faulty_link.h"
+#include "proof/testkit/faulty_link.h"
 #include "with_client.h"
 
 using namespace warren;

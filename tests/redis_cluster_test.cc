@@ -1,7 +1,7 @@
 // Slots that move, and servers that die, under callers that do not notice.
+#include "proof/testkit/faulty_link.h"
+#include "proof/testkit/ports.h"
 #include "redis/subscriber.h"
-#include "testkit/faulty_link.h"
-#include "testkit/ports.h"
 #include "with_client.h"
 
 using namespace warren;

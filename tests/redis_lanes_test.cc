@@ -1,7 +1,7 @@
 // Commands on connections of their own: those that block, and durable writes.
 #include <array>
 
-#include "testkit/faulty_link.h"
+#include "proof/testkit/faulty_link.h"
 #include "with_client.h"
 
 using namespace warren;

@@ -1,7 +1,7 @@
 // Messages, and the truth about those that were missed.
+#include "proof/testkit/control.h"
+#include "proof/testkit/faulty_link.h"
 #include "redis/subscriber.h"
-#include "testkit/control.h"
-#include "testkit/faulty_link.h"
 #include "with_client.h"
 
 using namespace warren;

@@ -11,11 +11,11 @@
 #include <optional>
 
 #include "base/clock.h"
-#include "search/matcher.h"
+#include "proof/testkit/temp_folder.h"
+#include "search/query/matcher.h"
 #include "search_fuzz_queries.h"
 #include "search_fuzz_reference.h"
 #include "search_kinds.h"
-#include "testkit/temp_folder.h"
 
 namespace warren::search {
 namespace {

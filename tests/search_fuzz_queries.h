@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "search/query.h"
+#include "search/query/query.h"
 #include "search_fuzz_texts.h"
 
 namespace warren::search {

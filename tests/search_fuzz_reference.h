@@ -10,10 +10,10 @@
 #include <string>
 #include <vector>
 
-#include "search/document.h"
-#include "search/query.h"
-#include "search/search.h"
-#include "search/watch.h"
+#include "search/query/query.h"
+#include "search/query/search.h"
+#include "search/query/watch.h"
+#include "search/source/document.h"
 
 namespace warren::search {
 

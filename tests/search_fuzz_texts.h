@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "search/document.h"
+#include "search/source/document.h"
 
 namespace warren::search {
 

@@ -6,7 +6,7 @@
 
 #include <random>
 
-#include "search/cache.h"
+#include "search/store/cache.h"
 #include "search_robust.h"
 
 namespace warren::search {

@@ -4,9 +4,9 @@
 #include <utility>
 #include <vector>
 
-#include "search/delta.h"
-#include "search/parts.h"
-#include "search/warm.h"
+#include "search/index/parts.h"
+#include "search/index/warm.h"
+#include "search/store/delta.h"
 
 namespace warren::search {
 

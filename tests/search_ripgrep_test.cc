@@ -9,14 +9,14 @@
 #include <set>
 #include <thread>
 
-#include "search/process.h"
-#include "search/search.h"
+#include "proof/testkit/process.h"
+#include "proof/testkit/temp_folder.h"
+#include "search/query/search.h"
+#include "search/source/process.h"
 #include "search_fuzz_reference.h"
 #include "search_kinds.h"
 #include "search_odd_files.h"
 #include "search_ripgrep_queries.h"
-#include "testkit/process.h"
-#include "testkit/temp_folder.h"
 
 namespace warren::search {
 namespace {

@@ -6,9 +6,9 @@
 
 #include <map>
 
-#include "search/search.h"
-#include "search/test_repository.h"
-#include "search/test_texts.h"
+#include "search/index/test_texts.h"
+#include "search/query/search.h"
+#include "search/source/test_repository.h"
 #include "search_kinds.h"
 
 namespace warren::search {

@@ -7,8 +7,8 @@
 #include <random>
 #include <thread>
 
-#include "search/symbols.h"
-#include "testkit/process.h"
+#include "proof/testkit/process.h"
+#include "search/index/symbols.h"
 
 namespace warren::search {
 namespace {

@@ -3,10 +3,10 @@
 #include <fstream>
 #include <map>
 
-#include "testkit/process.h"
-#include "testkit/redis_cluster.h"
-#include "watch/lines.h"
-#include "watch/watcher.h"
+#include "proof/testkit/process.h"
+#include "proof/testkit/redis_cluster.h"
+#include "services/board/watch/lines.h"
+#include "services/board/watch/watcher.h"
 #include "with_board.h"
 
 using namespace warren;

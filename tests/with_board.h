@@ -1,7 +1,7 @@
 #pragma once
 // A board for the length of one test.
-#include "board/board.h"
-#include "board/feed.h"
+#include "services/board/store/board.h"
+#include "services/board/store/feed.h"
 #include "with_client.h"
 
 namespace warren {

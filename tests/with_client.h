@@ -2,11 +2,11 @@
 // A client for the length of one test.
 #include <doctest/doctest.h>
 
+#include "proof/testkit/redis_cluster.h"
+#include "proof/testkit/redis_server.h"
+#include "proof/testkit/run.h"
+#include "proof/testkit/sentinel_trio.h"
 #include "redis/client.h"
-#include "testkit/redis_cluster.h"
-#include "testkit/redis_server.h"
-#include "testkit/run.h"
-#include "testkit/sentinel_trio.h"
 
 namespace warren {
 

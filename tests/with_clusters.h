@@ -1,6 +1,6 @@
 #pragma once
 // Instances of one cluster for the length of a test, each with a client of its own.
-#include "foghorn/cluster.h"
+#include "services/foghorn/state/cluster.h"
 #include "with_client.h"
 
 namespace warren::foghorn {

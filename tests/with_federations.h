@@ -6,11 +6,11 @@
 //
 // Every instance reaches its Redis, and is reached by others, through a link that can be cut: an
 // instance whose links are cut is dead to all others.
-#include "balance/view.h"
-#include "federation/federation.h"
-#include "federation/wire.h"
-#include "rpc/server.h"
-#include "testkit/faulty_link.h"
+#include "net/rpc/server.h"
+#include "proof/testkit/faulty_link.h"
+#include "services/foghorn/balance/view.h"
+#include "services/foghorn/federation/federation.h"
+#include "services/foghorn/federation/wire.h"
 #include "with_client.h"
 
 namespace warren {

@@ -3,8 +3,8 @@
 // its routes, and a client that asks them over a socket.
 #include <boost/json.hpp>
 
-#include "foghorn_http/surface.h"
-#include "http/client.h"
+#include "net/http/client.h"
+#include "services/foghorn/http/surface.h"
 #include "with_client.h"
 
 namespace warren {

@@ -1,6 +1,6 @@
 #pragma once
 // Mirrors of one state for the length of a test, each with a client of its own.
-#include "mirror/mirror.h"
+#include "primitives/mirror/mirror.h"
 #include "with_client.h"
 
 namespace warren {

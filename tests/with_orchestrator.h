@@ -5,8 +5,8 @@
 #include <map>
 #include <set>
 
-#include "board/json_parts.h"
-#include "orchestrator/orchestrator.h"
+#include "services/board/orchestrator/orchestrator.h"
+#include "services/board/store/json_parts.h"
 #include "with_board.h"
 
 namespace warren {

@@ -1,6 +1,6 @@
 #pragma once
 // Some holders of leases, each with a client of its own, for the length of one test.
-#include "lease/lease.h"
+#include "primitives/lease/lease.h"
 #include "with_client.h"
 
 namespace warren {

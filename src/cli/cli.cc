@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "base/log.h"
-#include "cli/foghorn.h"
+#include "cli/foghorn/foghorn.h"
 
 namespace warren::cli {
 

@@ -2,7 +2,7 @@
 #include <boost/json.hpp>
 
 #include "cli/test_shell.h"
-#include "testkit/run.h"
+#include "proof/testkit/run.h"
 
 namespace warren {
 

@@ -10,7 +10,7 @@
 #include <cstdio>
 
 #include "cli/cli.h"
-#include "cli/survey.h"
+#include "cli/redis/survey.h"
 
 namespace warren::cli {
 

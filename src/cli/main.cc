@@ -8,9 +8,9 @@
 
 #include "base/log.h"
 #include "cli/cli.h"
-#include "cli/foghorn.h"
+#include "cli/foghorn/foghorn.h"
 #include "cli/say.h"
-#include "torture/worker.h"
+#include "proof/torture/worker.h"
 
 namespace warren::cli {
 

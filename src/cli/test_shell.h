@@ -7,9 +7,9 @@
 #include <cstdlib>
 #include <fstream>
 
-#include "testkit/process.h"
-#include "testkit/redis_server.h"
-#include "testkit/temp_folder.h"
+#include "proof/testkit/process.h"
+#include "proof/testkit/redis_server.h"
+#include "proof/testkit/temp_folder.h"
 
 namespace warren {
 

@@ -1,5 +1,5 @@
 // warren torture: leases and mirrors under faults, and whether they kept their promises.
-#include "torture/torture.h"
+#include "proof/torture/torture.h"
 
 #include <fmt/format.h>
 
@@ -11,7 +11,7 @@
 #include "cli/cli.h"
 #include "cli/progress.h"
 #include "cli/scratch.h"
-#include "testkit/failure.h"
+#include "proof/testkit/failure.h"
 
 namespace warren::cli {
 

@@ -5,8 +5,8 @@
 #include <new>
 #include <string>
 
-#include "redis/command.h"
-#include "redis/parser.h"
+#include "redis/resp/command.h"
+#include "redis/resp/parser.h"
 
 namespace {
 

@@ -1,6 +1,6 @@
 #include "redis/call.h"
 
-#include "redis/pipeline.h"
+#include "redis/connection/pipeline.h"
 
 namespace warren::redis {
 

@@ -12,8 +12,8 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "redis/command.h"
-#include "redis/reply.h"
+#include "redis/resp/command.h"
+#include "redis/resp/reply.h"
 
 namespace warren::redis {
 

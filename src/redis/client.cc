@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "redis/cluster.h"
-#include "redis/router.h"
+#include "redis/topology/cluster.h"
+#include "redis/topology/router.h"
 
 namespace warren::redis {
 

@@ -18,10 +18,10 @@
 
 #include "base/metrics.h"
 #include "base/task.h"
-#include "redis/conversation.h"
+#include "redis/connection/conversation.h"
+#include "redis/connection/pipeline.h"
 #include "redis/durable.h"
 #include "redis/operation.h"
-#include "redis/pipeline.h"
 #include "redis/script.h"
 #include "redis/settings.h"
 

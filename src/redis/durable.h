@@ -15,7 +15,7 @@
 
 #include "base/task.h"
 #include "redis/call.h"
-#include "redis/conversation.h"
+#include "redis/connection/conversation.h"
 
 namespace warren::redis {
 

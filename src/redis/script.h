@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-#include "redis/command.h"
+#include "redis/resp/command.h"
 
 namespace warren::redis {
 

@@ -4,7 +4,7 @@
 #include <set>
 
 #include "base/log.h"
-#include "redis/router.h"
+#include "redis/topology/router.h"
 
 namespace warren::redis {
 

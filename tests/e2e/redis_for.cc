@@ -9,8 +9,8 @@
 
 #include <cstdlib>
 
-#include "testkit/redis_cluster.h"
-#include "testkit/sentinel_trio.h"
+#include "proof/testkit/redis_cluster.h"
+#include "proof/testkit/sentinel_trio.h"
 
 using namespace warren;
 

@@ -1,0 +1,137 @@
+// warren forage: puts a goal on the board of an instance.
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <iostream>
+
+#include "cli/board/stream.h"
+#include "services/board/orchestrator/control.h"
+#include "services/board/watch/workflow.h"
+
+namespace warren::cli {
+
+namespace {
+
+struct ForageOptions {
+  std::string goal;
+  bool watches = false;
+  std::string program;
+  Paint out, err;
+};
+
+// `-`: what stands on standard input, without the end of its last line.
+Result<std::string> read_goal(std::string goal) {
+  if (goal == "-") {
+    goal.assign(board::limits::payload + 2, '\0');
+    std::cin.read(goal.data(), static_cast<std::streamsize>(goal.size()));
+    goal.resize(static_cast<std::size_t>(std::cin.gcount()));
+    if (goal.ends_with('\n')) goal.pop_back();
+  }
+  if (goal.find_first_not_of(" \t\r\n") == goal.npos)
+    return fail(Errc::invalid, "the goal is empty: say what is wanted with --goal TEXT");
+  if (goal.size() > board::limits::payload)
+    return fail(Errc::invalid, "the goal is longer than {} bytes", board::limits::payload);
+  return goal;
+}
+
+// Of the folder that we are in, if that is a git tree at all.
+bool has_uncommitted_changes() {
+  auto* git = ::popen("git status --porcelain 2>/dev/null", "r");  // NOLINT(cert-env33-c)
+  if (!git) return false;
+  bool is_dirty = std::fgetc(git) != EOF;
+  ::pclose(git);
+  return is_dirty;
+}
+
+Async<board::Artefact> create_goal(Board& board, std::string goal) {
+  board::Artefact artefact;
+  artefact.type = "GoalDefined";
+  artefact.payload = std::move(goal);
+  artefact.produced_by_role = "user";
+  auto created = co_await board.create_artefact(std::move(artefact));
+  if (created) {
+    fmt::print("Created goal: {}\n", created->id);
+    std::fflush(stdout);
+  }
+  co_return created;
+}
+
+Async<Exit> follow(Chosen& chosen, BoardFeed& feed, ForageOptions& options) {
+  using watch::Workflow;
+  std::optional<Workflow> workflow;
+  watch::Watcher watcher(
+      chosen.board, feed, {},
+      [&](const watch::Happening& happening) {
+        if (workflow->takes(happening)) print(happening, Output::lines, options.out);
+        return workflow->state() == Workflow::State::open;
+      },
+      notices(options.err));
+  auto settled = co_await watcher.settle();
+  if (!settled) co_return std::unexpected(settled.error());
+  auto goal = co_await create_goal(chosen.board, std::move(options.goal));
+  if (!goal) co_return std::unexpected(goal.error());
+  workflow.emplace(goal->id);
+  auto watched = co_await watch_until_interrupted(watcher);
+  if (!watched) co_return std::unexpected(watched.error());
+  if (workflow->state() == Workflow::State::failed)
+    co_return fail(Errc::refused, "the workflow of goal {} ended with a failure", goal->id);
+  co_return Exit::ok;
+}
+
+Async<Exit> forage(Chosen& chosen, ForageOptions options) {
+  auto pause = co_await orchestrator::paused(chosen.board);
+  if (!pause) co_return std::unexpected(pause.error());
+  if (*pause)
+    fmt::print(stderr, "{} the instance is paused ({}): `{} resume --name {}` has it go on\n",
+               options.err.yellow("note:"), printable((*pause)->reason), options.program,
+               chosen.instance.name);
+  if (!options.watches) {
+    auto goal = co_await create_goal(chosen.board, std::move(options.goal));
+    if (!goal) co_return std::unexpected(goal.error());
+    fmt::print(stderr,
+               "{} `{} watch --name {}` shows what comes of it, `{} hoard --name {}` what did\n",
+               options.err.yellow("hint:"), options.program, chosen.instance.name, options.program,
+               chosen.instance.name);
+    co_return Exit::ok;
+  }
+  // Before the goal is there, so that nothing of its workflow is missed.
+  BoardFeed feed(chosen.board.client(), chosen.board.keys());
+  auto followed = co_await follow(chosen, feed, options);
+  co_await feed.close();
+  co_return followed;
+}
+
+}  // namespace
+
+void add_forage(CLI::App& root, Action& chosen) {
+  auto* app = root.add_subcommand("forage", "Give an instance a goal")->group("Work and watch");
+  app->footer(
+      "With --watch it shows the workflow of this goal, and ends with it: 0 when a Terminal "
+      "artefact\n"
+      "was made, 1 when it failed.\n\n"
+      "Examples\n"
+      "  warren forage --goal \"a web page about herons\"\n"
+      "  warren forage --goal - --watch <goal.txt");
+  auto which = add_which(*app);
+  auto* goal = add_value(*app, "-g,--goal", "TEXT",
+                         "what is wanted; -: read it from standard input", nullptr);
+  goal->required();
+  auto* watches = add_switch(*app, "-w,--watch", "show what comes of it, until its end");
+  app->callback([=, &chosen] {
+    chosen = [=](const Context& context) -> Result<Exit> {
+      auto text = read_goal(value_of(*goal));
+      if (!text) return std::unexpected(text.error());
+      if (has_uncommitted_changes())
+        fmt::print(stderr,
+                   "{} this git tree has changes that are not committed; agents that work on a "
+                   "commit do not see them\n",
+                   context.err.yellow("warning:"));
+      ForageOptions options{*std::move(text), watches->count() > 0, which.program, context.out,
+                            context.err};
+      return with_board(context, which_of(which), Need::running,
+                        [&](Chosen& of) { return forage(of, std::move(options)); });
+    };
+  });
+}
+
+}  // namespace warren::cli

@@ -1,0 +1,105 @@
+// warren init: a crew that works, to begin with.
+#include <fmt/format.h>
+
+#include <fstream>
+
+#include "cli/board/crew_file.h"
+
+namespace warren::cli {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr auto crew_text = R"(# The agents of this folder. `lint` checks this file.
+version: "1.0"
+
+agents:
+  Writer: # makes a draft of every goal
+    command: [./agents/writer.sh]
+    bidding_strategy: exclusive
+    bids_on: {types: [GoalDefined]}
+
+  Publisher: # publishes every draft, and so ends the work on its goal
+    command: [./agents/publisher.sh]
+    bidding_strategy: exclusive
+    bids_on: {types: [Draft]}
+)";
+
+constexpr auto writer_text = R"(#!/bin/sh
+# Reads a goal as JSON, writes a draft as JSON. What goes to standard error is in the log.
+set -eu
+input=$(cat)
+# Of all payloads the target's comes first. It stays as JSON has it, escaped.
+goal=${input#*\"payload\":\"}
+goal=${goal%%\",\"source_artefacts\":*}
+
+echo "writing" >&2
+printf '{"artefact_type":"Draft","artefact_payload":"About: %s","summary":"a draft"}\n' "$goal"
+)";
+
+constexpr auto publisher_text = R"(#!/bin/sh
+# Reads a draft, writes what is final: a Terminal artefact ends the work on a goal.
+set -eu
+input=$(cat)
+draft=${input#*\"payload\":\"}
+draft=${draft%%\",\"source_artefacts\":*}
+
+printf '{"artefact_type":"Page","structural_type":"Terminal","artefact_payload":"%s",' "$draft"
+printf '"summary":"published"}\n'
+)";
+
+struct NewFile {
+  fs::path path;
+  const char* text;
+  bool is_program;
+};
+
+Result<> write_file(const NewFile& file) {
+  std::error_code error;
+  if (file.path.has_parent_path()) fs::create_directories(file.path.parent_path(), error);
+  std::ofstream out(file.path, std::ios::binary | std::ios::trunc);
+  out << file.text;
+  out.close();
+  if (!out) return fail(Errc::denied, "{} cannot be written", file.path.string());
+  if (file.is_program)
+    fs::permissions(file.path,
+                    fs::perms::owner_exec | fs::perms::group_exec | fs::perms::others_exec,
+                    fs::perm_options::add, error);
+  if (error) return fail(Errc::denied, "{}: {}", file.path.string(), error.message());
+  return ok;
+}
+
+Result<Exit> init(const std::string& crew_file, const std::string& program, bool is_forced) {
+  const NewFile files[] = {{crew_file, crew_text, false},
+                           {"agents/writer.sh", writer_text, true},
+                           {"agents/publisher.sh", publisher_text, true}};
+  std::error_code ignored;
+  for (const auto& file : files)
+    if (!is_forced && fs::exists(fs::symlink_status(file.path, ignored)))
+      return fail(Errc::refused, "{} is here already; --force replaces it", file.path.string());
+  for (const auto& file : files) {
+    auto written = write_file(file);
+    if (!written) return std::unexpected(written.error());
+    fmt::print("Wrote {}\n", file.path.string());
+  }
+  fmt::print("\nNext:\n  {0} lint\n  {0} up\n  {0} forage --goal \"a page about rabbits\"\n",
+             program);
+  return Exit::ok;
+}
+
+}  // namespace
+
+void add_init(CLI::App& root, Action& chosen) {
+  auto* app = root.add_subcommand("init", "Write an example of agents that work, to begin with")
+                  ->group("Agents and their work");
+  auto crew_file = crew_file_name(root), program = root.get_name();
+  app->footer(fmt::format("Writes {}, agents/writer.sh and agents/publisher.sh in this folder.",
+                          crew_file));
+  auto* force = add_switch(*app, "--force", "replace these files where they exist");
+  app->callback([=, &chosen] {
+    chosen = [=](const Context&) { return init(crew_file, program, force->count() > 0); };
+  });
+}
+
+}  // namespace warren::cli

@@ -1,0 +1,34 @@
+// warren lint: whether a crew file is right, and if not, where.
+#include <fmt/format.h>
+
+#include "cli/board/crew_file.h"
+
+namespace warren::cli {
+
+void add_lint(CLI::App& root, Action& chosen) {
+  auto* app = root.add_subcommand("lint", "Check the file that describes the agents")
+                  ->group("Agents and their work");
+  auto fallback = crew_file_name(root);
+  app->footer(fmt::format(
+      "Prints every mistake with its line. The exit code is 0 when there is none, also when there\n"
+      "are warnings, 2 when there are mistakes, and 1 when there is no such file.\n\n"
+      "Example\n"
+      "  warren lint {}",
+      fallback));
+  auto* file = add_value(*app, "file", "FILE", "the file", nullptr, fallback);
+  app->callback([=, &chosen] {
+    chosen = [=](const Context& context) -> Result<Exit> {
+      auto crew = load_crew(context, value_of(*file));
+      if (!crew && crew.error().code == Errc::invalid) {
+        fmt::print(stderr, "{}\n", printable(crew.error().what));
+        return Exit::usage;
+      }
+      if (!crew) return std::unexpected(crew.error());
+      auto count = crew->roles.size();
+      fmt::print("{}: {} {}, no mistakes\n", value_of(*file), count, count == 1 ? "role" : "roles");
+      return Exit::ok;
+    };
+  });
+}
+
+}  // namespace warren::cli

@@ -1,0 +1,208 @@
+// warren destroy: removes all that an instance left behind.
+#include <fmt/format.h>
+
+#include <iostream>
+
+#include "cli/instance/daemon_log.h"
+#include "cli/instance/which.h"
+
+namespace warren::cli {
+
+namespace {
+
+constexpr std::size_t at_once = 1000;
+
+struct DestroyOptions {
+  Which which;
+  std::string yes_name;
+  bool is_dry = false;
+  std::filesystem::path logs;  // the folder
+};
+
+struct Removal {
+  std::size_t keys = 0, artefacts = 0, claims = 0;
+};
+
+// What begins like the keys of the board is the instance's; its lock is ours meanwhile.
+class Sweep {
+ public:
+  Sweep(redis::Client& client, const board::BoardKeys& keys, std::string lock)
+      : client_(client), keys_(keys), lock_(std::move(lock)) {}
+
+  // One round over the server; how many keys were found.
+  Async<std::size_t> round(bool removes) {
+    std::size_t found = 0;
+    std::string cursor = "0";
+    auto options = redis::CallOptions().idempotent().within(10s).where(keys_.root());
+    do {
+      redis::Command scan("SCAN", cursor, "MATCH", keys_.all(), "COUNT", at_once);
+      auto reply = co_await client_.ask(std::move(scan), options);
+      if (!reply) co_return std::unexpected(reply.error());
+      if (reply->items.size() != 2) co_return fail(Errc::protocol, "SCAN: {}", to_string(*reply));
+      cursor = reply->items[0].text;
+      std::vector<std::string> words{"UNLINK"};
+      for (auto& key : reply->items[1].items)
+        if (key.text.starts_with(keys_.root()) && key.text != lock_) words.push_back(key.text);
+      if (words.size() == 1) continue;
+      found += words.size() - 1;
+      auto done = co_await take(std::move(words), removes);
+      if (!done) co_return std::unexpected(done.error());
+    } while (cursor != "0");
+    co_return found;
+  }
+  const Removal& removal() const { return removal_; }
+
+ private:
+  Async<> take(std::vector<std::string> words, bool removes) {
+    for (const auto& key : words) {
+      bool is_bids = key.ends_with(":bids");
+      removal_.artefacts += key.starts_with(keys_.artefact(""));
+      removal_.claims += key.starts_with(keys_.claim("")) && !is_bids;
+    }
+    removal_.keys += words.size() - 1;
+    if (!removes) co_return ok;
+    redis::Command unlink(words);
+    auto options = redis::CallOptions().idempotent().within(10s);
+    auto removed = co_await client_.ask(std::move(unlink), options);
+    if (!removed) co_return std::unexpected(removed.error());
+    co_return ok;
+  }
+
+  redis::Client& client_;
+  const board::BoardKeys& keys_;
+  std::string lock_;
+  Removal removal_;
+};
+
+Error still_running(const std::string& name, const std::string& program) {
+  return {Errc::held_elsewhere,
+          fmt::format("instance '{0}' is running: stop it first with '{1} down --name {0}'", name,
+                      program)};
+}
+
+std::string summary(const Removal& removal, std::size_t logs) {
+  return fmt::format("{} keys ({} artefacts, {} claims), {} log{}", removal.keys, removal.artefacts,
+                     removal.claims, logs, logs == 1 ? "" : "s");
+}
+
+Result<> confirm(const std::string& name, const std::string& yes_name) {
+  auto typed = yes_name;
+  if (typed.empty()) {
+    fmt::print(stderr, "All that is on the board of '{0}' will be gone. Type {0} to go on: ", name);
+    std::getline(std::cin, typed);
+  }
+  if (typed == name) return ok;
+  return fail(Errc::refused, "\"{}\" is not \"{}\": nothing was removed", printable(typed), name);
+}
+
+// While we have the name nobody starts an instance of it.
+Async<Exit> remove_all(LeaseSession& session, Registry& registry, const Board& board,
+                       std::string name, DestroyOptions& options) {
+  LeaseTerms terms{registry.keys().lock(name), "destroying", 60s};
+  auto lease = co_await session.try_acquire(std::move(terms));
+  if (!lease && lease.error().code == Errc::held_elsewhere)
+    co_return std::unexpected(still_running(name, options.which.program));
+  if (!lease) co_return std::unexpected(lease.error());
+  Sweep sweep(board.client(), board.keys(), registry.keys().lock(name));
+  std::size_t found = 1;
+  // Until a round finds nothing: a slot may have moved, or somebody wrote a last word.
+  for (int round = 0; found > 0 && round < 5; ++round) {
+    auto counted = co_await sweep.round(true);
+    if (!counted) co_return std::unexpected(counted.error());
+    if (!lease->is_held())
+      co_return fail(Errc::lease_lost,
+                     "the name is not certain to be ours any more, so not all of it was removed: "
+                     "try again");
+    found = *counted;
+  }
+  redis::Command forget("HDEL", registry.keys().list(), name);
+  auto forgotten = co_await board.client().ask(std::move(forget));
+  auto released = co_await lease->release();
+  if (!forgotten || !released)
+    co_return std::unexpected(!forgotten ? forgotten.error() : released.error());
+  if (found > 0) co_return fail(Errc::refused, "somebody keeps writing to the board of {}", name);
+  auto logs = daemon_logs(daemon_log(options.logs, options.which.prefix, name));
+  std::error_code ignored;
+  for (const auto& log : logs) std::filesystem::remove(log, ignored);
+  fmt::print("Destroyed instance {}: {}\n", name, summary(sweep.removal(), logs.size()));
+  co_return Exit::ok;
+}
+
+// A name that was mistyped is told before it is typed once more.
+Async<> check_anything(Registry& registry, const Board& board, std::string name,
+                       const DestroyOptions& options) {
+  auto logs = daemon_logs(daemon_log(options.logs, options.which.prefix, name));
+  Sweep sweep(board.client(), board.keys(), registry.keys().lock(name));
+  auto counted = co_await sweep.round(false);
+  if (!counted) co_return std::unexpected(counted.error());
+  if (*counted > 0 || !logs.empty()) co_return ok;
+  co_return fail(Errc::not_found, "there is no instance '{}', and nothing that it left", name);
+}
+
+Async<Exit> pretend(Registry& registry, const Board& board, std::string name,
+                    DestroyOptions& options) {
+  auto lock = registry.keys().lock(name);
+  auto held = co_await board.client().ask(redis::Command("EXISTS", lock));
+  if (!held) co_return std::unexpected(held.error());
+  if (held->number == 1) co_return std::unexpected(still_running(name, options.which.program));
+  Sweep sweep(board.client(), board.keys(), lock);
+  auto counted = co_await sweep.round(false);
+  if (!counted) co_return std::unexpected(counted.error());
+  auto logs = daemon_logs(daemon_log(options.logs, options.which.prefix, name));
+  fmt::print("Would destroy instance {}: {}\n", name, summary(sweep.removal(), logs.size()));
+  co_return Exit::ok;
+}
+
+Async<Exit> destroy(redis::Client& client, DestroyOptions options) {
+  Registry registry(client, options.which.prefix);
+  auto instances = co_await registry.list();
+  if (!instances) co_return std::unexpected(instances.error());
+  auto chosen = choose_instance(*instances, options.which, workspace_here(), Need::data);
+  if (!chosen) co_return std::unexpected(chosen.error());
+  if (chosen->state != InstanceState::stale)
+    co_return std::unexpected(still_running(chosen->name, options.which.program));
+  auto board = Board::open(client, options.which.prefix, chosen->name);
+  if (!board) co_return std::unexpected(board.error());
+  if (chosen->entry.run_id.empty()) {
+    auto there = co_await check_anything(registry, *board, chosen->name, options);
+    if (!there) co_return std::unexpected(there.error());
+  }
+  if (options.is_dry) co_return co_await pretend(registry, *board, chosen->name, options);
+  auto confirmed = confirm(chosen->name, options.yes_name);
+  if (!confirmed) co_return std::unexpected(confirmed.error());
+  LeaseSession session(client);
+  auto removed = co_await remove_all(session, registry, *board, chosen->name, options);
+  co_await session.close();
+  co_return removed;
+}
+
+}  // namespace
+
+void add_destroy(CLI::App& root, Action& chosen) {
+  auto* app = root.add_subcommand("destroy", "Remove what an instance left: its board and its logs")
+                  ->group("Instances");
+  app->footer(
+      "Not while it runs, and not before its name was typed. What guards against a late write of "
+      "its\n"
+      "last orchestrator stays for a day, and then goes by itself.\n\n"
+      "Examples\n"
+      "  warren destroy --name myproject --dry-run\n"
+      "  warren destroy --name myproject --yes-name myproject");
+  auto which = add_which(*app);
+  auto* is_dry = add_switch(*app, "--dry-run", "only say what would be removed");
+  auto* yes_name =
+      add_value(*app, "--yes-name", "NAME", "the name once more, instead of typing it", nullptr);
+  app->callback([=, &chosen] {
+    chosen = [=](const Context& context) -> Result<Exit> {
+      auto logs = state_folder(context);
+      if (!logs) return std::unexpected(logs.error());
+      DestroyOptions options{which_of(which), value_of(*yes_name), is_dry->count() > 0,
+                             *std::move(logs)};
+      return with_registry(context, which.program, [&](redis::Client& client) {
+        return destroy(client, std::move(options));
+      });
+    };
+  });
+}
+
+}  // namespace warren::cli

@@ -1,0 +1,103 @@
+// warren list: the instances of this Redis.
+#include <fmt/format.h>
+
+#include <boost/json.hpp>
+
+#include "cli/instance/overview.h"
+
+namespace warren::cli {
+
+namespace {
+
+namespace json = boost::json;
+
+void print_json(const std::vector<Overview>& instances) {
+  json::array list;
+  for (const auto& instance : instances) list.push_back(to_object(instance));
+  fmt::print("{}\n", json::serialize(list));
+}
+
+std::string shown(InstanceState state, bool is_paused, const Paint& paint) {
+  if (state == InstanceState::running && is_paused)
+    return paint.yellow(fmt::format("{:<8}", "paused"));
+  auto text = fmt::format("{:<8}", name(state));
+  return state == InstanceState::running ? paint.green(text)
+         : state == InstanceState::stale ? paint.red(text)
+                                         : paint.yellow(text);
+}
+
+std::string counted(const std::optional<std::size_t>& count, std::string_view what) {
+  auto number = count ? std::to_string(*count) : std::string("-");
+  return fmt::format("{} {}{}", number, what, number == "1" ? "" : "s");
+}
+
+// Widths as the widest needs it, so that columns stay columns.
+void print_table(const std::vector<Overview>& instances, const std::string& title,
+                 const Paint& paint) {
+  if (instances.empty()) return fmt::print("No active {} instances\n", title);
+  fmt::print("Active {} instances:\n", title);
+  std::size_t width = 12, artefacts = 0, agents = 0, health = 0;
+  for (const auto& each : instances) {
+    width = std::max(width, each.instance.name.size());
+    artefacts = std::max(artefacts, counted(each.artefacts, "artefact").size());
+    agents = std::max(agents, counted(each.agents, "agent").size());
+    health = std::max(health, each.health.size());
+  }
+  auto now = WallClock::now();
+  for (const auto& each : instances) {
+    const auto& [instance, state, entry] = each.instance;
+    auto age = std::chrono::duration_cast<std::chrono::seconds>(now - entry.started_at);
+    auto started = fmt::format("(started {} ago)", age_text(age));
+    fmt::print("  {:<{}} {:<18} {} {:<{}}  {:<{}}  {}{}  {}\n", printable(instance), width, started,
+               shown(state, each.pause.has_value(), paint), counted(each.artefacts, "artefact"),
+               artefacts, counted(each.agents, "agent"), agents, shown_health(each.health, paint),
+               std::string(health - each.health.size(), ' '), printable(entry.workspace_path));
+  }
+}
+
+void show(const std::vector<Overview>& instances, const std::string& prefix, bool in_json,
+          const Paint& paint) {
+  if (in_json)
+    print_json(instances);
+  else
+    print_table(instances, capitalised(prefix), paint);
+}
+
+Async<Exit> list(redis::Client& client, std::string prefix, bool in_json, Paint paint) {
+  Registry registry(client, prefix);
+  auto instances = co_await registry.list();
+  if (!instances) co_return std::unexpected(instances.error());
+  auto overview = co_await overview_of(client, prefix, *std::move(instances));
+  if (!overview) co_return std::unexpected(overview.error());
+  show(*overview, prefix, in_json, paint);
+  co_return Exit::ok;
+}
+
+}  // namespace
+
+void add_list(CLI::App& root, Action& chosen) {
+  auto* app = root.add_subcommand("list", "The instances of this Redis")->group("Instances");
+  app->footer(
+      "A stale instance is one whose orchestrator died: it blocks nobody, and its entry is "
+      "removed\n"
+      "by the next `warren up`. Health is what a page answers to /readyz, within a second.\n\n"
+      "Example\n"
+      "  warren list --json");
+  auto* prefix = add_prefix(*app);
+  auto* in_json = add_json(*app);
+  app->callback([=, &chosen] {
+    chosen = [=](const Context& context) -> Result<Exit> {
+      auto redis = find_instance_redis(context);
+      if (!redis) return std::unexpected(redis.error());
+      if (!redis->is_there) {
+        show({}, value_of(*prefix), in_json->count() > 0, context.out);
+        return Exit::ok;
+      }
+      return with_instance_redis(*redis, 5s, [&](redis::Client& client) {
+        return list(client, value_of(*prefix), in_json->count() > 0, context.out);
+      });
+    };
+  });
+}
+
+}  // namespace warren::cli

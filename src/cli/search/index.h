@@ -1,0 +1,32 @@
+#pragma once
+// What `warren search` looks into: segments as they were kept, brought up to what is there now.
+#include <chrono>
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "base/clock.h"
+#include "cli/search/place.h"
+#include "search/store/cache.h"
+
+namespace warren::cli {
+
+struct SearchIndexTerms {
+  search::UpdateTerms update = {};
+  bool wants_symbols = false;
+  bool uses_cache = true;
+  std::string cache_folder;
+  std::function<void(double part, const std::string& text)> progress;
+};
+
+struct SearchIndex {
+  search::SegmentListPtr segments;
+  std::string origin;                   // "kept", "kept, with what changed", "made"
+  std::string warning = {};             // why nothing was or will be kept
+  std::chrono::nanoseconds took = {};   // for finding, loading and making
+  std::function<Result<>()> keep = {};  // writes what is new for the next time; empty: nothing is
+};
+
+Result<SearchIndex> open_search_index(const SearchPlace& place, const SearchIndexTerms& terms);
+
+}  // namespace warren::cli

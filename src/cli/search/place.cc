@@ -1,0 +1,101 @@
+#include "cli/search/place.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+
+#include "search/source/git.h"
+
+namespace warren::cli {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+bool is_there(const fs::path& path) {
+  std::error_code ignored;
+  return fs::exists(path, ignored);
+}
+
+bool is_bare(const fs::path& folder) {
+  std::error_code ignored;
+  if (!fs::is_directory(folder / "objects", ignored) || !fs::is_directory(folder / "refs", ignored))
+    return false;
+  // As git looks at it: any folder may have such names in it, and a pipe among them would hold us.
+  if (!fs::is_regular_file(folder / "HEAD", ignored)) return false;
+  std::string head(64, '\0');
+  std::ifstream file(folder / "HEAD", std::ios::binary);
+  file.read(head.data(), static_cast<std::streamsize>(head.size()));
+  head.resize(static_cast<std::size_t>(file.gcount()));
+  return head.starts_with("ref: refs/") ||
+         (head.size() >= 40 &&
+          head.substr(0, 40).find_first_not_of("0123456789abcdef") == std::string::npos);
+}
+
+// The nearest folder, from this one upwards, that is a work tree.
+std::optional<fs::path> tree_around(fs::path folder) {
+  for (;; folder = folder.parent_path()) {
+    if (is_there(folder / ".git")) return folder;
+    if (!folder.has_relative_path()) return std::nullopt;
+  }
+}
+
+// Somebody who names a folder that git ignores wants to see it.
+bool is_ignored(const fs::path& root, const std::string& below) {
+  auto terms = search::git_of_user(root, {"check-ignore", "--", "./" + below});
+  return search::run_child(terms, "", 1u << 20).has_value();
+}
+
+std::string current_folder() {
+  std::error_code error;
+  auto here = fs::current_path(error).string();
+  if (error) return {};
+  return here.ends_with('/') ? here : here + '/';
+}
+
+}  // namespace
+
+Result<SearchPlace> find_place(const std::optional<std::string>& given,
+                               std::vector<std::string> refs) {
+  std::error_code error;
+  auto folder = fs::canonical(given.value_or("."), error);
+  if (error || !fs::is_directory(folder, error))
+    return fail(Errc::not_found, "{} is no folder and no repository", given.value_or("."));
+  using Kind = SearchPlace::Kind;
+  auto here = current_folder();
+  if (is_bare(folder)) {
+    if (refs.empty()) refs.emplace_back("HEAD");
+    return SearchPlace{Kind::repository, folder, "", std::move(refs), here};
+  }
+  auto tree = tree_around(folder);
+  if (!tree && !refs.empty())
+    return fail(Errc::not_found, "{} is in no repository, so that it has no {}", folder.string(),
+                refs[0]);
+  if (!tree) return SearchPlace{Kind::folder, folder, "", {}, here};
+  std::string below;
+  if (given && *tree != folder) below = folder.lexically_relative(*tree).string() + "/";
+  if (!refs.empty()) return SearchPlace{Kind::repository, *tree, below, std::move(refs), here};
+  if (!below.empty() && is_ignored(*tree, below))
+    return SearchPlace{Kind::folder, folder, "", {}, here};
+  return SearchPlace{Kind::tree, *tree, below, {}, here};
+}
+
+SearchPlace plain_place(const std::optional<std::string>& given) {
+  std::error_code ignored;
+  auto folder = fs::canonical(given.value_or("."), ignored);
+  return {SearchPlace::Kind::folder, folder, "", {}, current_folder()};
+}
+
+std::string shown_path(const SearchPlace& place, const std::string& path) {
+  if (place.kind == SearchPlace::Kind::repository) return path;
+  std::string_view here = place.here;
+  auto whole = place.root + (place.root.ends_with('/') ? "" : "/") + path;
+  auto same = static_cast<std::size_t>(std::ranges::mismatch(here, whole).in1 - here.begin());
+  same = here.substr(0, same).rfind('/') + 1;  // whole names
+  std::string shown;
+  for (auto up = std::ranges::count(here.substr(same), '/'); up > 0; --up) shown += "../";
+  shown += std::string_view(whole).substr(same);
+  return shown.empty() ? "." : shown;
+}
+
+}  // namespace warren::cli

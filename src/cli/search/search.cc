@@ -1,0 +1,212 @@
+// warren search: code, from memory, the best first.
+#include <fmt/format.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <charconv>
+#include <thread>
+
+#include "cli/search/command.h"
+
+namespace warren::cli {
+
+namespace {
+
+constexpr std::size_t files_on_terminal = 100;
+constexpr std::size_t lines_on_terminal = 1000;  // of a file
+constexpr std::size_t page_bytes = 64u << 20;
+constexpr int most_words = 100'000;  // that are counted before they are refused
+
+// 512, 64K, 4M, 8G
+Result<std::size_t> parse_bytes(std::string_view text) {
+  std::size_t number = 0;
+  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  std::string_view unit(end, static_cast<std::size_t>(text.data() + text.size() - end));
+  constexpr std::string_view units = "KMG";
+  auto place = unit.size() == 1 ? units.find(unit[0]) : unit.empty() ? units.npos : 9;
+  if (error != std::errc() || place == 9 || (!unit.empty() && place == units.npos) || number == 0 ||
+      number > std::size_t{1} << 33)
+    return fail(Errc::invalid, "use a number of bytes such as 65536, 64K, 4M or 8G");
+  return number << (unit.empty() ? 0 : 10 * (place + 1));
+}
+
+Check bytes_check() {
+  return [](std::string_view text) -> Result<> {
+    auto parsed = parse_bytes(text);
+    return parsed ? Result<>(ok) : std::unexpected(parsed.error());
+  };
+}
+
+// Empty: there is no place for it.
+std::string cache_folder(const Context& context) {
+  const auto& environment = context.sources.environment;
+  auto of = [&](const std::string& name) {
+    auto found = environment.find(name);
+    return found == environment.end() ? std::string() : found->second;
+  };
+  auto folder = of("XDG_CACHE_HOME");
+  if (!folder.starts_with('/')) {
+    if (!of("HOME").starts_with('/')) return {};
+    folder = of("HOME") + "/.cache";
+  }
+  return folder + "/warren/search";
+}
+
+constexpr auto footer =
+    R"(Searches the repository around this folder, or this folder: files as they are on disk, new and
+changed ones too, but not what git ignores. The first search makes an index and keeps it in
+~/.cache/warren/search; later ones read only what has changed since. With --ref commits are
+searched, and the files on disk are not looked at.
+
+The query
+  mutex_lock                      any case: it has no capital      "a b("        as it stands
+  (read|write)_lock               a regular expression             foo or bar    either
+  file:\.cc$ -file:test lang:c    where                            sym:Lease     where it is defined
+  docs/query.md has the rest.
+
+Examples
+  warren search 'mutex_lock file:drivers/'
+  warren search ~/src/linux 'sym:mutex_lock'
+  warren search --ref v1.0 --ref main 'TODO -file:test'
+  warren search -l --limit 0 'old_name' | xargs sed -i s/old_name/new_name/
+
+Exit codes
+  0  found    1  nothing    2  an error)";
+
+struct Flags {
+  CLI::Option *place, *query, *refs, *context, *files, *counts, *limit, *cursor, *timeout, *json,
+      *stats, *explain, *skipped, *symbols, *file_size, *memory, *no_cache;
+};
+
+void add_words(CLI::App& app, Flags& flags) {
+  flags.place = app.add_option("place", "where to look, if not here")->type_name("PLACE");
+  flags.query = app.add_option("query", "what to look for")
+                    ->type_name("QUERY")
+                    ->expected(1, most_words)
+                    ->allow_extra_args();
+  // "--" is for us only while an option waits for a word. This one does to the end, for the query
+  // takes all of them.
+  app.add_option("more")->group("");
+}
+
+Flags add_flags(CLI::App& app) {
+  Flags flags{};
+  add_words(app, flags);
+  flags.refs =
+      app.add_option("--ref", "a branch, tag or commit instead of files on disk; repeatable")
+          ->type_name("REF")
+          ->take_all();
+  flags.context =
+      add_value(app, "-C,--context", "N", "lines around each match", whole_number(0, 1000), "0");
+  flags.files = add_switch(app, "-l,--files", "names of files only");
+  flags.counts = add_switch(app, "-c,--count", "names of files, and how many lines match");
+  flags.limit = add_value(app, "--limit", "N",
+                          "files shown, 0 for all; by default 100 on a terminal, otherwise all",
+                          whole_number(0, 1'000'000'000));
+  flags.cursor =
+      add_value(app, "--cursor", "TEXT", "go on behind the page that ended there", nullptr);
+  flags.timeout =
+      add_value(app, "--timeout", "TIME",
+                "what is found by then; an index that has to be made takes longer", duration());
+  flags.json = add_switch(app, "--json", "a line of JSON for each file, then one that sums up");
+  flags.stats = add_switch(app, "--stats", "what was searched and how long it took");
+  flags.explain =
+      add_switch(app, "--explain", "how the query was read, and why files are where they are");
+  flags.skipped = add_switch(app, "--skipped", "no query: files that are not searched, and why");
+  flags.symbols =
+      add_switch(app, "--symbols", "find definitions, to show them first; done for sym: anyway");
+  flags.file_size =
+      add_value(app, "--max-file-size", "SIZE", "larger files are left out", bytes_check(), "4M");
+  flags.memory = add_value(app, "--memory", "SIZE", "no more than this", bytes_check(), "8G");
+  flags.no_cache = add_switch(app, "--no-cache", "use no index that was kept, and keep none");
+  return flags;
+}
+
+// The place and the query; what is wrong with them otherwise.
+std::optional<Exit> take_words(const Flags& flags, const Paint& paint, SearchOptions& options) {
+  auto given = flags.place->results();
+  std::ranges::copy(flags.query->results(), std::back_inserter(given));
+  if (given.size() > 2)
+    return complain(paint, fmt::format("{} words: a place and a query are two", given.size()),
+                    "quote a query of several words");
+  options.lists_skipped = flags.skipped->count() > 0;
+  if (!options.lists_skipped && given.empty())
+    return complain(paint, "what is looked for?", "warren search QUERY; see --help");
+  if (!options.lists_skipped) {
+    options.query = given.back();
+    given.pop_back();
+  }
+  if (given.size() > 1) return complain(paint, "--skipped takes no query");
+  if (!given.empty()) options.where = given[0];
+  return std::nullopt;
+}
+
+SearchShow show_of(const Flags& flags) {
+  SearchShow show;
+  using Form = SearchShow::Form;
+  show.form = flags.json->count() > 0     ? Form::json
+              : flags.files->count() > 0  ? Form::files
+              : flags.counts->count() > 0 ? Form::counts
+                                          : Form::lines;
+  show.is_terminal = isatty(STDOUT_FILENO) != 0;
+  show.explains = flags.explain->count() > 0;
+  show.has_headings = show.is_terminal || show.explains;
+  show.has_context = std::stoi(value_of(*flags.context)) > 0;
+  show.lines_per_file =
+      show.is_terminal && show.form == Form::lines ? lines_on_terminal : SIZE_MAX - 1;
+  return show;
+}
+
+search::SearchTerms terms_of(const Flags& flags, const SearchShow& show, int threads) {
+  search::SearchTerms terms;
+  terms.context_lines = std::stoi(value_of(*flags.context));
+  terms.explains = show.explains;
+  terms.most_matches = 0;
+  auto most = flags.limit->count() > 0 ? std::stoull(value_of(*flags.limit))
+              : show.is_terminal       ? files_on_terminal
+                                       : 0;
+  terms.most_files = most == 0 ? SIZE_MAX : most;
+  terms.lines_per_file = show.lines_per_file + 1;  // one more, to know that there are more
+  bool is_cut = show.is_terminal || show.form == SearchShow::Form::json;
+  terms.line_bytes = is_cut ? 512 : SIZE_MAX;
+  terms.answer_bytes = page_bytes;
+  terms.counts_lines = show.form == SearchShow::Form::counts;
+  terms.threads = threads;
+  terms.after = value_of(*flags.cursor);
+  return terms;
+}
+
+Result<Exit> read_and_run(const Flags& flags, const Context& context) {
+  signal(SIGPIPE, SIG_IGN);
+  SearchOptions options;
+  if (auto bad = take_words(flags, context.err, options)) return *bad;
+  auto threads = std::clamp(static_cast<int>(std::thread::hardware_concurrency()), 1, 16);
+  options.show = show_of(flags);
+  options.terms = terms_of(flags, options.show, threads);
+  if (flags.refs->count() > 0) options.refs = flags.refs->results();
+  if (flags.timeout->count() > 0) options.timeout = *parse_duration(value_of(*flags.timeout));
+  auto& index = options.index;
+  index.wants_symbols = flags.symbols->count() > 0;
+  index.uses_cache = flags.no_cache->count() == 0;
+  index.cache_folder = cache_folder(context);
+  index.update.build.threads = threads;
+  index.update.build.memory_bytes = *parse_bytes(value_of(*flags.memory));
+  index.update.limits.file_bytes = *parse_bytes(value_of(*flags.file_size));
+  index.update.delta_from = 1u << 20;
+  options.has_stats = flags.stats->count() > 0;
+  return run_search(std::move(options), context);
+}
+
+}  // namespace
+
+void add_search(CLI::App& root, Action& chosen) {
+  auto* app = root.add_subcommand("search", "Code, in a folder or a git repository, the best first")
+                  ->group("Search");
+  app->footer(footer);
+  app->callback([flags = add_flags(*app), &chosen] {
+    chosen = [flags](const Context& context) { return read_and_run(flags, context); };
+  });
+}
+
+}  // namespace warren::cli

@@ -1,0 +1,151 @@
+#include "net/http/client.h"
+
+#include <boost/asio/connect.hpp>
+#include <boost/asio/read.hpp>
+#include <boost/asio/read_until.hpp>
+#include <boost/asio/redirect_error.hpp>
+#include <boost/asio/write.hpp>
+#include <charconv>
+
+#include "net/http/message.h"
+
+namespace warren {
+
+using asio::ip::tcp;
+using boost::system::error_code;
+
+namespace {
+
+constexpr std::size_t most_reply_bytes = 256u << 20;
+
+// HTTP/1.1 307 Temporary Redirect
+int status_in(std::string_view head) {
+  int status = 0;
+  if (!head.starts_with("HTTP/1.") || head.size() < 12) return 0;
+  std::from_chars(head.data() + 9, head.data() + 12, status);
+  return status;
+}
+
+}  // namespace
+
+Result<HttpUrl> parse_http_url(std::string_view url) {
+  constexpr std::string_view scheme = "http://";
+  auto wrong = [&] { return fail(Errc::invalid, "{}: use http://HOST:PORT", url); };
+  if (!url.starts_with(scheme)) return wrong();
+  auto rest = url.substr(scheme.size());
+  auto slash = std::min(rest.size(), rest.find('/'));
+  HttpUrl found{.host = std::string(rest.substr(0, slash)),
+                .port = "80",
+                .path = std::string(rest.substr(slash))};
+  auto colon = found.host.rfind(':');
+  auto bracket = found.host.rfind(']');
+  if (colon != found.host.npos && (bracket == found.host.npos || colon > bracket)) {
+    found.port = found.host.substr(colon + 1);
+    found.host.resize(colon);
+  }
+  if (found.host.starts_with('[') && found.host.ends_with(']'))
+    found.host = found.host.substr(1, found.host.size() - 2);
+  unsigned short port = 0;
+  const auto* end = found.port.data() + found.port.size();
+  auto read = std::from_chars(found.port.data(), end, port);
+  if (found.host.empty() || read.ec != std::errc() || read.ptr != end || port == 0) return wrong();
+  return found;
+}
+
+std::string_view HttpReply::header(std::string_view name) const {
+  std::string_view rest = headers;
+  while (!rest.empty()) {
+    auto line = rest.substr(0, rest.find("\r\n"));
+    rest.remove_prefix(std::min(rest.size(), line.size() + 2));
+    auto colon = line.find(':');
+    if (colon == line.npos || !same_word(line.substr(0, colon), name)) continue;
+    auto value = line.substr(colon + 1);
+    return value.substr(std::min(value.size(), value.find_first_not_of(' ')));
+  }
+  return {};
+}
+
+HttpClient::HttpClient(const asio::any_io_executor& executor, HttpUrl server)
+    : socket_(executor), server_(std::move(server)) {}
+
+void HttpClient::close() {
+  error_code ignored;
+  socket_.close(ignored);
+  in_.clear();
+}
+
+Async<> HttpClient::connect() {
+  if (socket_.is_open()) co_return ok;
+  tcp::resolver resolver(socket_.get_executor());
+  error_code error;
+  auto into = asio::redirect_error(asio::use_awaitable, error);
+  auto found = co_await resolver.async_resolve(server_.host, server_.port, into);
+  if (!error) co_await asio::async_connect(socket_, found, into);
+  if (!error) socket_.set_option(tcp::no_delay(true), error);
+  if (!error) co_return ok;
+  close();
+  co_return fail(Errc::unavailable, "nobody answers at {}:{}: {}", server_.host, server_.port,
+                 error.message());
+}
+
+Async<HttpReply> HttpClient::exchange(std::string bytes, bool with_body) {
+  error_code error;
+  auto into = asio::redirect_error(asio::use_awaitable, error);
+  co_await asio::async_write(socket_, asio::buffer(bytes), into);
+  auto room = asio::dynamic_buffer(in_, most_reply_bytes);
+  std::size_t head = 0;
+  if (!error) head = co_await asio::async_read_until(socket_, room, "\r\n\r\n", into);
+  HttpReply reply;
+  if (!error) {
+    reply.status = status_in(in_);
+    auto line = in_.find("\r\n") + 2;
+    reply.headers = in_.substr(line, head - line - 2);
+    std::size_t length = 0;
+    auto text = reply.header("content-length");
+    std::from_chars(text.data(), text.data() + text.size(), length);
+    if (!with_body) length = 0;
+    if (reply.status == 0 || length > most_reply_bytes) {
+      close();
+      co_return fail(Errc::protocol, "{}:{} does not speak HTTP", server_.host, server_.port);
+    }
+    if (in_.size() < head + length)
+      co_await asio::async_read(socket_, room, asio::transfer_exactly(head + length - in_.size()),
+                                into);
+    if (!error) {
+      reply.body = in_.substr(head, length);
+      in_.erase(0, head + length);
+    }
+  }
+  if (error) {
+    close();
+    co_return fail(Errc::unknown_outcome, "{}:{}: {}", server_.host, server_.port, error.message());
+  }
+  if (same_word(reply.header("connection"), "close")) close();
+  co_return reply;
+}
+
+Async<HttpReply> HttpClient::ask(HttpAsk ask, Clock::time_point deadline) {
+  auto host = server_.host.contains(':') ? "[" + server_.host + "]" : server_.host;
+  auto bytes = fmt::format("{} {} HTTP/1.1\r\nHost: {}:{}\r\n{}", ask.method, ask.target, host,
+                           server_.port, ask.headers);
+  if (!ask.body.empty() || ask.method == "POST" || ask.method == "PUT")
+    bytes += fmt::format("Content-Length: {}\r\n", ask.body.size());
+  bytes += "\r\n" + ask.body;
+  bool with_body = ask.method != "HEAD";
+  // The server may close an idle connection just when it is used again.
+  bool is_reused = socket_.is_open();
+  for (;;) {
+    auto connected = co_await with_deadline(deadline, connect());
+    if (!connected) co_return std::unexpected(connected.error());
+    auto reply = co_await with_deadline(deadline, exchange(bytes, with_body));
+    if (reply) co_return reply;
+    close();
+    // What changes something may have been done already.
+    bool is_reading = ask.method == "GET" || ask.method == "HEAD";
+    bool may_repeat = is_reading && is_reused && reply.error().code == Errc::unknown_outcome;
+    if (!may_repeat) co_return reply;
+    is_reused = false;
+  }
+}
+
+}  // namespace warren

@@ -1,0 +1,245 @@
+#include "net/http/connection.h"
+
+#include <boost/asio/buffer.hpp>
+#include <boost/asio/post.hpp>
+
+#include "base/log.h"
+
+namespace warren {
+
+using asio::ip::tcp;
+using boost::system::error_code;
+
+namespace {
+
+constexpr std::size_t first_room = 4u << 10;
+constexpr std::size_t much = 64u << 10;  // to keep for an idle connection, or to send at once
+
+}  // namespace
+
+HttpConnection::HttpConnection(HttpServer& server, tcp::socket socket, asio::ip::address client)
+    : server_(&server), socket_(std::move(socket)), client_(std::move(client)) {}
+
+void HttpConnection::start(Place place) {
+  place_ = place;
+  in_.resize(first_room);
+  enter(Phase::idle);
+  receive();
+}
+
+void HttpConnection::leave() {
+  if (!server_) return;
+  error_code ignored;
+  socket_.close(ignored);
+  std::exchange(server_, nullptr)->ended(place_);
+}
+
+bool HttpConnection::is_late(Clock::time_point now) const {
+  if (phase_ == Phase::working) return false;
+  const auto& terms = server_->terms_;
+  return now - since_ > (phase_ == Phase::idle ? terms.idle_time : terms.request_time);
+}
+
+void HttpConnection::enter(Phase phase) {
+  phase_ = phase;
+  since_ = server_->now_;
+}
+
+// What is asked for may be as long as its head says, and that was checked.
+void HttpConnection::make_room() {
+  if (begin_ == end_) begin_ = end_ = 0;
+  if (begin_ == 0 && end_ == 0 && in_.size() > much) {
+    in_ = {};
+    in_.resize(first_room);
+  }
+  if (end_ < in_.size()) return;
+  if (begin_ > 0) {
+    std::copy(in_.data() + begin_, in_.data() + end_, in_.data());
+    end_ -= begin_;
+    begin_ = 0;
+    return;
+  }
+  in_.resize(in_.size() * 2);
+}
+
+void HttpConnection::receive() {
+  make_room();
+  auto room = asio::buffer(in_.data() + end_, in_.size() - end_);
+  socket_.async_read_some(room, [self = shared_from_this()](error_code error, std::size_t count) {
+    if (self->server_) self->on_received(error, count);
+  });
+}
+
+void HttpConnection::on_received(error_code error, std::size_t count) {
+  if (error) return leave();
+  if (phase_ == Phase::refusing) return receive();  // and forget it
+  end_ += count;
+  proceed();
+}
+
+void HttpConnection::proceed() {
+  while (out_.size() < much && serve_one()) continue;
+  if (phase_ == Phase::working) return;
+  if (!out_.empty()) return send();
+  receive();
+}
+
+bool HttpConnection::serve_one() {
+  while (end_ - begin_ >= 2 && in_[begin_] == '\r' && in_[begin_ + 1] == '\n') begin_ += 2;
+  if (begin_ == end_ || ends_after_sending_) return false;
+  std::string_view bytes(in_.data() + begin_, end_ - begin_);
+  auto state = parse_head(bytes, head_);
+  if (phase_ == Phase::idle) enter(Phase::receiving);
+  if (state == HeadState::partial) return false;
+  if (state == HeadState::wrong) {
+    refuse(head_.problem, head_.what);
+    return false;
+  }
+  const auto& terms = server_->terms_;
+  head_.request.client = client_;
+  if (head_.body_size > 0) {
+    auto most = terms.body_limit ? std::min(terms.most_body, terms.body_limit(head_.request))
+                                 : terms.most_body;
+    if (head_.body_size > most) {
+      refuse(413, most == 0 ? "no body is expected here" : "the body is too long");
+      return false;
+    }
+  }
+  if (bytes.size() - head_.size < head_.body_size) {
+    if (head_.waits_for_continue && !std::exchange(was_told_to_continue_, true))
+      out_.append("HTTP/1.1 100 Continue\r\n\r\n");
+    return false;
+  }
+  head_.request.body = bytes.substr(head_.size, head_.body_size);
+  dispatch();
+  return phase_ != Phase::working;
+}
+
+// The client may still be sending: if we closed at once, it would not see why.
+void HttpConnection::refuse(int status, std::string_view what) {
+  answer_.clear();
+  answer_.status = status;
+  answer_.body.append(what).append("\n");
+  write_answer(out_, answer_, server_->date_, server_->terms_.headers, true, false);
+  ends_after_sending_ = was_refused_ = true;
+  begin_ = end_ = 0;
+}
+
+void HttpConnection::dispatch() {
+  answer_.clear();
+  ++server_->counters_.requests;
+  if (server_->terms_.is_for_this_machine && !server_->is_here(head_.request.header("host"))) {
+    answer_.status = 421;
+    answer_.body = "this is not the machine of that name\n";
+    return answered();
+  }
+  auto work = handled();
+  if (!work) return answered();
+  flush();
+  enter(Phase::working);
+  server_->tasks_->start("http.request", finish(shared_from_this(), *std::move(work)));
+}
+
+// What a library throws ends one request, not the service.
+HttpServer::Work HttpConnection::handled() {
+  try {
+    return server_->handler_(head_.request, answer_);
+  } catch (const std::exception& thrown) {
+    failed(thrown);
+    return std::nullopt;
+  }
+}
+
+void HttpConnection::failed(const std::exception& thrown) {
+  log::error("http.request_failed", "path", head_.request.path, "why", thrown.what());
+  answer_.clear();
+  answer_.status = 500;
+  answer_.body = "this went wrong\n";
+}
+
+awaitable<void> HttpConnection::finish(std::shared_ptr<HttpConnection> self, awaitable<void> work) {
+  // Not within the call that started it.
+  co_await asio::post(self->socket_.get_executor(), asio::use_awaitable);
+  struct Otherwise {
+    HttpConnection* connection;
+    ~Otherwise() {
+      if (connection) connection->leave();
+    }
+  } cancelled{self.get()};
+  try {
+    co_await std::move(work);
+  } catch (const boost::system::system_error& thrown) {
+    if (thrown.code() == asio::error::operation_aborted) throw;
+    self->failed(thrown);
+  } catch (const std::exception& thrown) {
+    self->failed(thrown);
+  }
+  cancelled.connection = nullptr;
+  if (!self->server_) co_return;
+  self->answered();
+  self->enter(Phase::receiving);
+  self->proceed();
+}
+
+void HttpConnection::answered() {
+  bool keeps_alive = head_.keeps_alive && !server_->is_draining_;
+  if (keeps_alive && head_.is_old) answer_.add("Connection", "keep-alive");
+  write_answer(out_, answer_, server_->date_, server_->terms_.headers,
+               head_.request.method != "HEAD", keeps_alive);
+  ends_after_sending_ = !keeps_alive;
+  was_told_to_continue_ = false;
+  begin_ += head_.size + head_.body_size;
+}
+
+// What was answered before does not wait for what takes longer. What the socket does not take now,
+// and what is wrong with it, is seen when all is sent.
+void HttpConnection::flush() {
+  error_code ignored;
+  if (sent_ < out_.size())
+    sent_ += socket_.write_some(asio::buffer(out_.data() + sent_, out_.size() - sent_), ignored);
+}
+
+// Mostly it is taken at once.
+void HttpConnection::send() {
+  error_code error;
+  sent_ += socket_.write_some(asio::buffer(out_.data() + sent_, out_.size() - sent_), error);
+  if (error && error != asio::error::would_block) return leave();
+  if (sent_ == out_.size()) return after_sending();
+  // Who takes it byte by byte does not get more time.
+  if (phase_ != Phase::sending) enter(Phase::sending);
+  auto rest = asio::buffer(out_.data() + sent_, out_.size() - sent_);
+  socket_.async_write_some(rest, [self = shared_from_this()](error_code failed, std::size_t count) {
+    if (self->server_) self->on_sent(failed, count);
+  });
+}
+
+void HttpConnection::on_sent(error_code error, std::size_t count) {
+  if (error) return leave();
+  sent_ += count;
+  if (sent_ == out_.size()) return after_sending();
+  send();
+}
+
+void HttpConnection::after_sending() {
+  sent_ = 0;
+  if (out_.capacity() > 2 * much) out_ = {};
+  out_.clear();
+  if (!ends_after_sending_) {
+    if (begin_ == end_) {
+      if (server_->is_draining_) return leave();
+      enter(Phase::idle);
+      return receive();
+    }
+    enter(Phase::receiving);
+    return proceed();
+  }
+  if (!was_refused_) return leave();
+  error_code error;
+  socket_.shutdown(tcp::socket::shutdown_send, error);
+  if (error) return leave();
+  enter(Phase::refusing);
+  begin_ = end_ = 0;
+  receive();
+}
+
+}  // namespace warren

@@ -1,0 +1,105 @@
+#pragma once
+// HTTP/1.1: many connections, little given to each of them.
+//
+//   auto server = HttpServer::listen(executor, terms, answer);
+//   co_await (*server)->run();
+//
+// A handler answers at once, or returns the work that will. Requests of one connection are answered
+// in order; those that came together are answered with one write.
+//
+//   bytes ── parse_head ──> handler ── at once ──> answers ── one write ──> socket
+//                              └── work (a task) ──────^
+//
+// No connection has a timer: a sweep looks at all of them now and then, and ends those that are
+// idle, that take too long to say what they want, or that do not read what they are told. When
+// there are as many as allowed, whoever was idle for longest makes room.
+#include <boost/asio/ip/tcp.hpp>
+#include <functional>
+#include <list>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "base/task.h"
+#include "net/http/message.h"
+
+namespace warren {
+
+// As it is, for pages and probes of this machine.
+struct HttpTerms {
+  std::string address = "127.0.0.1";
+  unsigned short port = 0;  // any that is free
+  std::size_t most_connections = 64;
+  std::size_t most_body = 0;  // 413 beyond
+  // A request for a name that is not this machine's is refused, since a
+  // browser may be led here by a foreign page under a name of its own.
+  bool is_for_this_machine = true;
+  std::chrono::milliseconds request_time = 10s;  // from the first byte of a request to its last
+  std::chrono::milliseconds idle_time = 60s;
+  // Lines that each answer has.
+  std::string headers =
+      "Cache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\n"
+      "Content-Security-Policy: default-src 'self'; style-src 'unsafe-inline'\r\n";
+  // How many connections one address may have; null: all of them. Of IPv6, a /64 is one.
+  std::function<std::size_t(const asio::ip::address& client)> most_from = nullptr;
+  // What this request may have as a body, known by its head; at most most_body.
+  std::function<std::size_t(const HttpRequest& head)> body_limit = nullptr;
+};
+
+class HttpConnection;
+
+class HttpServer {
+ public:
+  // None: the answer is complete. The request and the answer live until the work is done.
+  using Work = std::optional<awaitable<void>>;
+  using Handler = std::function<Work(const HttpRequest&, HttpAnswer&)>;
+
+  // Errc::unavailable: the address or the port cannot be had.
+  static Result<std::unique_ptr<HttpServer>> listen(const asio::any_io_executor& executor,
+                                                    HttpTerms terms, Handler handler);
+  ~HttpServer();
+
+  unsigned short port() const { return port_; }
+  std::string url() const;  // http://127.0.0.1:41234/
+  // Until it is cancelled; then all connections are ended.
+  awaitable<void> run();
+  // Accepts nobody any more, and waits for the requests that are being answered.
+  awaitable<void> drain(Clock::time_point deadline);
+
+  struct Counters {
+    std::uint64_t accepted = 0, turned_away = 0, requests = 0, timeouts = 0;
+    std::size_t connections = 0;
+  };
+  Counters counters() const;
+
+ private:
+  friend class HttpConnection;
+  HttpServer(asio::ip::tcp::acceptor acceptor, HttpTerms terms, Handler handler);
+  Async<> accept(TaskGroup& tasks);
+  void welcome(asio::ip::tcp::socket socket);
+  bool has_room_for(const asio::ip::address& client);
+  awaitable<void> sweep();
+  void look_at_clock();
+  void end_all();
+  void ended(std::list<std::shared_ptr<HttpConnection>>::iterator connection);
+  bool is_here(std::string_view host) const;
+
+  asio::ip::tcp::acceptor acceptor_;
+  HttpTerms terms_;
+  Handler handler_;
+  unsigned short port_;
+  std::list<std::shared_ptr<HttpConnection>> connections_;  // owners: this, and what is under way
+  std::map<asio::ip::address, std::size_t> by_client_;      // how many connections it has
+  TaskGroup* tasks_ = nullptr;                              // while it runs
+  Event fewer_;
+  Counters counters_;
+  Clock::time_point now_;  // as of the last sweep
+  std::string date_;
+  bool is_draining_ = false;
+};
+
+// For what can only be read: GET and HEAD, 405 for the rest.
+HttpServer::Handler reading(std::function<HttpAnswer(const HttpRequest&)> answer);
+
+}  // namespace warren

@@ -1,0 +1,313 @@
+#include "primitives/lease/lease.h"
+
+#include <boost/asio/redirect_error.hpp>
+
+#include "base/log.h"
+#include "base/uuid.h"
+#include "primitives/lease/fence.h"
+
+namespace warren {
+
+namespace {
+
+constexpr auto fence_retention_ms = "86400000";
+
+SessionTerms terms_of(const redis::Client& client, std::string holder,
+                      std::chrono::milliseconds ttl, std::optional<LeaseRoom> room) {
+  return {std::move(holder), ttl, client.settings().mode == redis::Mode::cluster, std::move(room)};
+}
+
+}  // namespace
+
+Lease::Lease(Lease&& other) noexcept
+    : session_(std::exchange(other.session_, nullptr)), id_(other.id_) {}
+
+Lease& Lease::operator=(Lease&& other) noexcept {
+  if (this == &other) return *this;
+  if (session_) session_->leave(id_);
+  session_ = std::exchange(other.session_, nullptr);
+  id_ = other.id_;
+  return *this;
+}
+
+Lease::~Lease() {
+  if (session_) session_->leave(id_);
+}
+
+LeaseState Lease::state() const {
+  return !session_ || session_->is_over(id_) ? LeaseState::ended : session_->machine_.state(id_);
+}
+
+FencingToken Lease::token() const { return session_->machine_.token(id_); }
+
+Clock::time_point Lease::deadline() const { return session_->machine_.deadline(id_); }
+
+const Error& Lease::why() const { return session_->machine_.why_ended(id_); }
+
+const LeaseTerms& Lease::terms() const { return session_->machine_.terms(id_); }
+
+void Lease::show(std::string value) { session_->machine_.show(id_, std::move(value)); }
+
+Async<redis::Reply> Lease::guarded(redis::Command command) {
+  auto& session = *session_;
+  auto id = id_;
+  if (session.is_over(id)) co_return std::unexpected(why());
+  auto reply = co_await run_guarded(session.client_, session.machine_.fence_key(id), token(),
+                                    std::move(command));
+  if (!reply && reply.error().code == Errc::lease_lost && !session.is_over(id)) {
+    session.machine_.on_fenced(id);
+    session.pump();
+  }
+  co_return reply;
+}
+
+awaitable<void> Lease::ended() {
+  auto& session = *session_;
+  auto id = id_;
+  auto watcher = session.watchers_.find(id);
+  if (watcher == session.watchers_.end()) co_return;
+  auto event = watcher->second;
+  while (!session.is_over(id)) co_await event->wait();
+}
+
+Async<> Lease::release() {
+  auto& session = *std::exchange(session_, nullptr);
+  auto id = id_;
+  auto watcher = session.watchers_.find(id);
+  if (watcher == session.watchers_.end()) co_return fail(Errc::cancelled, "the session is closed");
+  auto event = watcher->second;
+  Result<> result = ok;
+  auto& machine = session.machine_;
+  if (machine.state(id) == LeaseState::ended) result = std::unexpected(machine.why_ended(id));
+  auto key = machine.terms(id).key;
+  auto deadline = Clock::now() + session.client_.settings().command_timeout;
+  session.leave(id);
+  while (machine.knows(id)) {
+    if (Clock::now() >= deadline)
+      co_return fail(Errc::timeout, "lease {}: no answer to its release", key);
+    co_await event->wait(deadline);
+  }
+  co_return result;
+}
+
+Async<> while_held(Lease& lease, Async<> work) {
+  using namespace asio::experimental::awaitable_operators;
+  auto first = co_await (lease.ended() || std::move(work));
+  if (first.index() == 0) co_return std::unexpected(lease.why());
+  co_return std::get<1>(std::move(first));
+}
+
+Async<redis::Reply> run_guarded(redis::Client& client, std::string fence, FencingToken token,
+                                redis::Command command) {
+  std::vector<std::string> keys{std::move(fence)};
+  if (command.has_key()) keys.emplace_back(command.key());
+  std::vector<std::string> args{std::to_string(token.epoch), std::to_string(token.counter),
+                                fence_retention_ms};
+  for (int i = 0; i < command.size(); ++i) args.emplace_back(command.word(i));
+  static const auto script = behind_fence(scripts::guard);
+  auto reply = co_await client.run(script, std::move(keys), std::move(args));
+  if (!reply && reply.error().code == Errc::refused && reply.error().what.starts_with("FENCED"))
+    co_return fail(Errc::lease_lost, "{}", reply.error().what.substr(7));
+  co_return reply;
+}
+
+redis::Script conditional_lease(std::string name, std::string_view source) {
+  return {std::move(name), fmt::format("local function lease(KEYS, ARGV)\n{}\nend\n{}",
+                                       scripts::lease.source(), source)};
+}
+
+LeaseSession::LeaseSession(redis::Client& client, std::chrono::milliseconds ttl,
+                           std::optional<LeaseRoom> room)
+    : client_(client),
+      holder_(uuid4()),
+      machine_(terms_of(client, holder_, ttl, std::move(room))),
+      subscriber_(client),
+      timer_(client.executor(), Clock::time_point::max()),
+      tasks_(client.executor()) {
+  follow_topology();
+  tasks_.start("lease.timer", keep_time());
+  tasks_.start("lease.grants", listen());
+  tasks_.start("lease.topology", watch_topology());
+}
+
+LeaseSession::~LeaseSession() { ensure(closed_, "a session is closed before it is destroyed"); }
+
+Async<Lease> LeaseSession::try_acquire(LeaseTerms terms) {
+  return obtain(std::move(terms), false, Clock::now() + client_.settings().command_timeout);
+}
+
+Async<Lease> LeaseSession::acquire(LeaseTerms terms, Clock::time_point deadline) {
+  return obtain(std::move(terms), true, deadline);
+}
+
+Async<Lease> LeaseSession::obtain(LeaseTerms terms, bool waits, Clock::time_point deadline) {
+  if (closed_) co_return fail(Errc::cancelled, "the session is closed");
+  auto id = machine_.begin(std::move(terms), waits, deadline, Clock::now());
+  if (!id) co_return std::unexpected(id.error());
+  auto event = std::make_shared<Event>(client_.executor());
+  watchers_[*id] = event;
+  Lease lease(*this, *id);
+  pump();
+  while (!is_over(*id) && machine_.state(*id) != LeaseState::held &&
+         machine_.state(*id) != LeaseState::uncertain)
+    co_await event->wait();
+  if (!is_over(*id)) co_return lease;
+  if (closed_) co_return fail(Errc::cancelled, "the session was closed");
+  co_return std::unexpected(machine_.why_ended(*id));
+}
+
+void LeaseSession::leave(LeaseId id) {
+  if (closed_) return;
+  machine_.leave(id, Clock::now());
+  pump();
+}
+
+bool LeaseSession::is_over(LeaseId id) const {
+  return closed_ || !machine_.knows(id) || machine_.state(id) == LeaseState::ended;
+}
+
+// What the machine learns from an answer depends on which server gave it.
+void LeaseSession::follow_topology() {
+  if (std::exchange(changes_seen_, client_.changes()) != client_.changes())
+    machine_.on_connected(client_.epoch(), Clock::now());
+}
+
+// After everything that the machine was told: does what it wants.
+void LeaseSession::pump() {
+  while (auto request = machine_.next_request())
+    tasks_.start("lease.request", send(std::move(*request)));
+  for (const auto& channel : machine_.grant_channels()) {
+    if (!subscribed_.insert(channel).second) continue;
+    subscriber_.ssubscribe(channel);
+    tasks_.start("lease.subscription", ask_when_subscribed());
+  }
+  for (auto id : machine_.take_changes()) {
+    auto watcher = watchers_.find(id);
+    if (watcher == watchers_.end()) continue;
+    watcher->second->notify();
+    if (!machine_.knows(id)) {
+      watchers_.erase(watcher);
+    } else if (machine_.state(id) == LeaseState::ended &&
+               machine_.why_ended(id).code == Errc::lease_lost) {
+      log::warn("lease.lost", "key", machine_.terms(id).key, "token", to_string(machine_.token(id)),
+                "why", machine_.why_ended(id).what);
+    }
+  }
+  if (machine_.wake_at() < timer_.expiry()) timer_.cancel();
+}
+
+awaitable<void> LeaseSession::send(LeaseMachine::Request request) {
+  bool has_all_replicas = true;
+  auto reply = co_await write(request, has_all_replicas);
+  follow_topology();
+  machine_.on_reply(request.id, std::move(reply), has_all_replicas, Clock::now());
+  pump();
+}
+
+Async<redis::Reply> LeaseSession::write(LeaseMachine::Request& request, bool& has_all_replicas) {
+  auto options = redis::CallOptions().by(request.deadline).idempotent();
+  if (request.is_renewal) options = options.lane(redis::Lane::renewal);
+  if (request.keys.empty()) {
+    redis::Command command{std::span<const std::string>(request.args)};
+    co_return co_await client_.ask(std::move(command), options);
+  }
+  const auto& script = request.script ? *request.script : scripts::lease;
+  if (!request.replicated)
+    co_return co_await client_.run(script, request.keys, request.args, options);
+
+  auto role = co_await client_.ask(redis::Command("ROLE"), options.where(request.keys[0]));
+  if (!role) co_return role;
+  int replicas = role->items.size() > 2 ? int(role->items[2].items.size()) : 0;
+  if (client_.settings().mode == redis::Mode::sentinel)
+    replicas = std::max(replicas, int(client_.topology().nodes.size()) - 1);
+  auto written =
+      co_await client_.durable(script.by_hash(request.keys, request.args), replicas, options);
+  if (!written && written.error().what.starts_with("NOSCRIPT"))
+    written =
+        co_await client_.durable(script.by_source(request.keys, request.args), replicas, options);
+  if (!written) co_return std::unexpected(written.error());
+  has_all_replicas = written->replicas >= replicas;
+  co_return std::move(written->reply);
+}
+
+awaitable<void> LeaseSession::keep_time() {
+  for (;;) {
+    timer_.expires_at(machine_.wake_at());
+    boost::system::error_code interrupted;
+    co_await timer_.async_wait(asio::redirect_error(asio::use_awaitable, interrupted));
+    machine_.on_time(Clock::now());
+    pump();
+  }
+}
+
+awaitable<void> LeaseSession::listen() {
+  for (;;) {
+    auto message = co_await subscriber_.next();
+    if (!message) co_return;
+    if (message->kind == redis::Message::Kind::gap)
+      machine_.on_gap(Clock::now());
+    else
+      machine_.on_grant(message->payload, Clock::now());
+    pump();
+  }
+}
+
+// A grant that came before the subscription stood was missed.
+awaitable<void> LeaseSession::ask_when_subscribed() {
+  auto settled = co_await subscriber_.settled(Clock::time_point::max());
+  if (!settled) co_return;
+  machine_.on_gap(Clock::now());
+  pump();
+}
+
+awaitable<void> LeaseSession::watch_topology() {
+  for (;;) {
+    co_await client_.changed(changes_seen_);
+    follow_topology();
+    pump();
+  }
+}
+
+awaitable<void> LeaseSession::close() {
+  if (closed_) co_return;
+  auto watchers = watchers_;
+  for (auto& [id, event] : watchers)
+    if (machine_.knows(id) && !machine_.is_left(id)) leave(id);
+  auto deadline = Clock::now() + 1s;
+  for (auto& [id, event] : watchers)
+    while (machine_.knows(id) && Clock::now() < deadline) co_await event->wait(deadline);
+  auto keys = machine_.session_keys();
+  closed_ = true;
+  for (auto& [id, event] : watchers) event->notify();
+  for (auto& key : keys) {
+    redis::Command forget("DEL", key);
+    auto options = redis::CallOptions().by(deadline).idempotent();
+    auto told = co_await client_.ask(std::move(forget), options);
+    if (!told) break;  // it ends by itself
+  }
+  tasks_.stop();
+  co_await subscriber_.close();
+  co_await tasks_.join();
+}
+
+std::shared_ptr<void> LeaseSession::publish(Metrics& metrics) const {
+  auto counter = [&](const char* what, const char* help) {
+    return metrics.counter(fmt::format("warren_lease_{}_total", what), help);
+  };
+  return metrics.on_collect(
+      [this, granted = counter("grants", "Leases that were granted to this process."),
+       refused = counter("refusals", "Leases that somebody else held."),
+       renewed = counter("renewals", "Renewals that the server confirmed."),
+       lost = counter("losses", "Leases that ended before they were released."),
+       open = metrics.gauge("warren_lease_open",
+                            "Leases held, asked for or being given back.")]() mutable {
+        const auto& now = machine_.counters();
+        granted.raise_to(double(now.granted));
+        refused.raise_to(double(now.refused));
+        renewed.raise_to(double(now.renewed));
+        lost.raise_to(double(now.lost));
+        open.set(double(machine_.leases()));
+      });
+}
+
+}  // namespace warren

@@ -1,0 +1,176 @@
+#pragma once
+// Whether what happened was allowed: exact checks of order and intervals, linear or n log n.
+//
+//   LeaseJudge judge(history, {.ttl = 500ms, .wake = 50ms});
+//   if (auto violation = judge.first_violation()) print(violation->text());
+//
+// Each check is one invariant of docs/guarantees.md, I1 to I12 without 8 and 9; what is left
+// (registers and create-once) is in linearizable.h. A check says nothing about what the history
+// leaves open: an operation without an end may have happened or not, and what lies behind the last
+// event is not judged.
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "proof/history/history.h"
+
+namespace warren::history {
+
+struct Violation {
+  std::string invariant;            // "I3"
+  std::string what;                 // one line
+  std::vector<std::string> events;  // those in question, in the order in which they happened
+
+  std::string text() const;
+};
+using Verdict = std::optional<Violation>;  // nothing: the invariant holds
+
+struct LeaseBounds {
+  Clock::duration ttl;        // the longest of a grant
+  Clock::duration wake;       // a free lock that somebody waits for is granted within this
+  Clock::duration slack{};    // to be scheduled, or for a round trip; counts only while awake
+  Clock::duration overlap{};  // of two owners' belief
+  // Times in which servers could not be reached: waiting is not judged there, nor one ttl longer.
+  std::vector<Window> excused = {};
+  // Times in which servers lost data or their clocks stepped: an overlap that begins there may be
+  // this long.
+  std::vector<Window> lossy = {};
+  Clock::duration lossy_overlap{};
+};
+
+class LeaseJudge {
+ public:
+  // The history is sorted, and outlives the judge.
+  LeaseJudge(const LeaseHistory& history, LeaseBounds bounds);
+
+  // I1: a resource accepts no token lower than one that it had accepted, and one token from one
+  // owner only.
+  Verdict resources_are_fenced() const;
+  // I2: whoever asks for a lock after another grant was known gets a higher token; none twice. In
+  // lossy times a primary that was replaced may go on in its own epoch, below its successor.
+  Verdict tokens_grow() const;
+  // I3: nobody believes to own a lock while another does.
+  Verdict owners_exclude_each_other() const;
+  // I4: an owner is told no later than at its deadline, and `lost` is final.
+  Verdict losses_are_told() const;
+  // I6: an attempt ends when its time is up, and a free lock does not stay free while somebody
+  // waits for it.
+  Verdict waiters_wake() const;
+  // I7: who stands before another in the queue is granted first, if he kept his place: was neither
+  // paused nor in excused times, and was not enqueued again.
+  Verdict waiters_keep_their_order() const;
+
+  Verdict first_violation() const;
+  // Those that passed because they began in `lossy` times.
+  std::size_t lossy_overlaps() const;
+
+ private:
+  struct Attempt {
+    const LeaseEvent *begun = nullptr, *enqueued = nullptr, *granted = nullptr;
+    const LeaseEvent *renewed = nullptr, *raised = nullptr, *lost = nullptr, *released = nullptr,
+                     *ended = nullptr;
+  };
+  struct Pause {
+    ProcessId process;
+    Window window;
+  };
+  struct Hold {
+    const Attempt* attempt;
+    Clock::time_point from, until;
+  };
+  struct Overlap {
+    const Hold *first, *second;
+  };
+
+  void index(const LeaseEvent& event);
+  void collect_weather();
+  void collect_holds();
+  const Attempt& attempt_of(const LeaseEvent& event) const { return attempts_[event.attempt]; }
+  Clock::time_point deadline_of(const Attempt& attempt) const;
+  Clock::time_point death_of(ProcessId process) const;
+  // When an attempt stopped waiting; for one that still waits the end of the history.
+  Clock::time_point end_of_wait(const Attempt& attempt) const;
+  // By when a process acts on a moment that it has set its timer to.
+  Clock::time_point due(ProcessId process, Clock::time_point moment) const;
+  bool was_undisturbed(ProcessId process, Window window) const;
+  bool is_lossy(Clock::time_point time) const;
+  Verdict in_order(std::initializer_list<LeaseEvent::Kind> kinds, const char* invariant,
+                   bool equal_is_ok) const;
+  template <class Visit>
+  void each_overlap(Visit visit) const;
+  Verdict ends_in_time(const Attempt& attempt) const;
+  Verdict free_too_long(std::span<const Attempt* const> waiters, std::span<const Hold> holds) const;
+  Verdict waited_through(std::span<const Attempt* const>& waiters, Window calm) const;
+  Violation violation(const char* invariant, std::string what,
+                      std::vector<const LeaseEvent*> events) const;
+
+  const LeaseHistory& history_;
+  LeaseBounds bounds_;
+  Clock::time_point start_{}, end_{};
+  std::vector<Attempt> attempts_;
+  std::vector<const LeaseEvent*> deaths_;
+  std::vector<Pause> pauses_;    // by process, then time
+  std::vector<Window> weather_;  // disjoint, sorted: all during which waiting is not judged
+  std::vector<Hold> holds_;      // by lock, then time
+  Verdict malformed_;
+};
+
+struct MirrorBounds {
+  Clock::duration slack{};  // to be scheduled, before a claimed age is measured
+  // A write that was only `local` may vanish when it was acknowledged this long before a fault
+  // that loses data, or this long after it (by a primary that does not know yet).
+  Clock::duration lost_before{}, lost_after{};
+  std::uint64_t first_of_epoch = 0;  // the counter of the first id of each epoch
+};
+
+class MirrorJudge {
+ public:
+  // The history is sorted, and outlives the judge.
+  MirrorJudge(const MirrorHistory& history, MirrorBounds bounds);
+
+  // I5: what was acknowledged as replicated is in the log, and what else is missing is excused by
+  // a fault. Ids below the first of the log count as trimmed.
+  Verdict acknowledged_writes_survive() const;
+  std::size_t lost_writes() const;  // the excused ones
+  // I10: entries are applied without hole, repeat or swap; in the end every reader has what the
+  // server has.
+  Verdict entries_are_applied_in_order() const;
+  Verdict contents_are_equal() const;
+  // I10: what was acknowledged longer ago than the claimed age is contained.
+  Verdict ages_are_true() const;
+  // I11: reads do not go back and session reads contain the own writes, unless the reader was told
+  // that history was rewritten.
+  Verdict reads_are_monotonic() const;
+
+  Verdict first_violation() const;
+
+ private:
+  bool is_logged(Token id) const;
+  bool is_trimmed(Token id) const { return !log_.empty() && id < log_.front(); }
+  bool may_be_lost(const MirrorEvent& acknowledged) const;
+  Violation violation(const char* invariant, std::string what,
+                      std::vector<const MirrorEvent*> events) const;
+
+  const MirrorHistory& history_;
+  MirrorBounds bounds_;
+  std::vector<Token> log_;
+  std::vector<const MirrorEvent*> by_process_;
+  std::vector<Clock::time_point> faults_;
+};
+
+// I12: what was taken is given back.
+struct Level {
+  std::string what;  // "connections of process 3"
+  std::int64_t before, after;
+};
+Verdict nothing_leaked(std::span<const Level> levels, std::int64_t tolerance = 0);
+
+// I12: no command is answered twice, or to somebody else.
+struct Answer {
+  std::uint64_t call;
+  ProcessId asked_by, answered_to;
+};
+Verdict answers_reach_their_callers(std::span<const Answer> answers);
+
+}  // namespace warren::history

@@ -1,0 +1,63 @@
+#pragma once
+// A model of one redis-server (7.0) for the simulator: as a client sees it, without a socket.
+//
+//   ModelRedis server;
+//   auto reply = server.run({"SET", "lease", "alice", "NX", "PX", "5000"}, now_us);
+//
+// Our real Lua scripts run in it. Time is an argument: the server's wall clock, which may
+// step like any other. model_redis_test.cc runs the same commands on a real server and compares the
+// replies, which have the shapes of RESP3.
+//
+// Where Redis leaves something open, the model chooses: members of a set and keys of a SCAN come in
+// an order of their own, and `~` trims a stream by nodes of 100 entries whatever their size.
+// PUBLISH and SPUBLISH answer 0: what a script decided by the number of listeners, a replica that
+// runs the script again would decide otherwise. There is one database, no MULTI, and no
+// math.random.
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "proof/sim/model_keyspace.h"
+#include "redis/resp/command.h"
+#include "redis/resp/reply.h"
+#include "redis/script.h"
+
+namespace warren::sim {
+
+using Words = std::vector<std::string>;  // a command; words[0] is its name
+
+Words words_of(const redis::Command& command);
+// A call by hash. From then on every model of this thread knows the script: a real client would
+// send its source where the server does not.
+Words words_of(const redis::Script& script, Words keys, Words args);
+
+class ModelRedis {
+ public:
+  redis::Reply run(const Words& words, std::int64_t now_us);
+  // The same, for words that need not be copied to be remembered.
+  redis::Reply run(const std::shared_ptr<const Words>& words, std::int64_t now_us);
+
+  // What was published since this was last asked, in order.
+  std::vector<Message> take_messages() { return std::exchange(messages_, {}); }
+
+  // Everything that changed the data, in order: its size is the server's replication offset. A
+  // script is one change. A key that was found to have expired by a command that changes nothing
+  // is a DEL.
+  struct Change {
+    std::shared_ptr<const Words> words;  // the same for all who have the change
+    std::int64_t now_us;
+  };
+  const std::vector<Change>& changes() const { return changes_; }
+
+  // On a replica that has all earlier changes: has the same effect as it had on its primary, and
+  // publishes nothing.
+  void replay(const Change& change);
+
+ private:
+  Keyspace keys_;
+  std::vector<Message> messages_;
+  std::vector<Change> changes_;
+};
+
+}  // namespace warren::sim

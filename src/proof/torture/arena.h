@@ -1,0 +1,68 @@
+#pragma once
+// Private Redis servers that are made to fail: one server, one primary with replicas and sentinels,
+// or a cluster. Every fault has a name, lasts for a while, and is over when its `end` returns.
+#include <functional>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "proof/history/history.h"
+#include "proof/testkit/redis_server.h"
+#include "redis/settings.h"
+
+namespace warren::torture {
+
+class Random {
+ public:
+  explicit Random(std::uint64_t seed) : engine_(seed) {}
+  std::size_t below(std::size_t count) { return engine_() % count; }
+  double unit() { return std::uniform_real_distribution<>(0, 1)(engine_); }
+  std::uint64_t next() { return engine_(); }
+  template <class T>
+  const T& one_of(const std::vector<T>& things) {
+    return things[below(things.size())];
+  }
+
+ private:
+  std::mt19937_64 engine_;
+};
+
+struct Fault {
+  std::string name;
+  Clock::duration length;
+  std::function<void()> end;
+  // Servers lost data, or their clocks stepped.
+  bool is_lossy = false;
+  // What the servers had was lost altogether: also the writes that a token protects.
+  bool forgets = false;
+  // What was written with an end may live so much longer: the clock was set back.
+  Clock::duration aftermath{};
+};
+
+class Arena {
+ public:
+  virtual ~Arena() = default;
+  virtual std::string name() const = 0;
+  // What the worker with this number connects to.
+  virtual redis::Settings settings(std::size_t worker) const = 0;
+  // Only grants that all replicas have count here.
+  virtual bool is_replicated() const { return false; }
+  // The next one; the one before has ended.
+  virtual Fault begin_fault(Random& random) = 0;
+  // Returns when everything works again.
+  virtual void settle() = 0;
+  // Where the key is now.
+  virtual RedisServer& owner(const std::string& key) = 0;
+  virtual std::vector<RedisServer*> servers() = 0;
+};
+
+enum class ArenaKind { single, sentinel, cluster };
+struct ArenaOptions {
+  std::size_t workers = 4;
+  std::chrono::milliseconds ttl = 1s;
+  std::filesystem::path clock_shim;  // empty: clocks do not step
+};
+std::unique_ptr<Arena> make_arena(ArenaKind kind, const ArenaOptions& options);
+
+}  // namespace warren::torture

@@ -1,0 +1,9 @@
+#pragma once
+// Leases under real faults.
+#include "proof/torture/round.h"
+
+namespace warren::torture {
+
+RoundReport torture_lease(const RoundOptions& options);
+
+}  // namespace warren::torture

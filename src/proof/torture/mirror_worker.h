@@ -1,0 +1,24 @@
+#pragma once
+// One process with a mirror: it writes, reads what it has, and waits for its own writes.
+#include "base/task.h"
+#include "primitives/mirror/mirror.h"
+#include "proof/torture/worker.h"
+#include "redis/client.h"
+
+namespace warren::torture {
+
+MirrorTerms torture_mirror_terms(std::size_t log_entries);
+// Of all entities together, in whatever order they are added.
+class ContentsDigest {
+ public:
+  void add(std::string_view key, std::string_view value);
+  std::uint64_t value() const { return sum_; }
+
+ private:
+  std::uint64_t sum_ = 0;
+};
+
+// Writes until SIGUSR1, and ends with SIGTERM: then it writes down what it has. Closes the client.
+awaitable<void> run_mirror_worker(redis::Client& client, const WorkerTerms& terms);
+
+}  // namespace warren::torture

@@ -1,0 +1,99 @@
+#pragma once
+// One round of torture: worker processes on private servers, while servers, links, clocks and the
+// workers themselves fail.
+//
+//   seed ──▶ servers ──▶ workers ──▶ faults … calm ──▶ journals ──▶ verdict
+//
+// The seed gives the topology, the faults and their times, and what the workers choose. The threads
+// of a machine are not in it, so it repeats the weather and not every step.
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "proof/history/checkers.h"
+#include "proof/testkit/process.h"
+#include "proof/testkit/temp_folder.h"
+#include "proof/torture/arena.h"
+#include "proof/torture/clocks.h"
+
+namespace warren::torture {
+
+struct RoundOptions {
+  std::uint64_t seed = 0;
+  Clock::duration faults_for = 8s;        // then a calm, and the judgement
+  std::filesystem::path binary;           // of warren: runs as a worker
+  std::filesystem::path clock_shim = {};  // empty: clocks do not step
+  bool is_reckless = false;               // a mistake of the workers, to see that it is found
+  std::function<void()> tick = [] {};     // called now and then
+};
+
+struct RoundReport {
+  std::string topology;
+  std::map<std::string, std::size_t> faults;  // how many of each
+  std::map<std::string, std::size_t> counts;  // of what the workers did
+  std::vector<std::string> checked = {};      // "I1", …
+  history::Verdict violation = {};
+};
+
+ArenaKind arena_of(std::uint64_t seed);
+
+class Round {
+ public:
+  explicit Round(const RoundOptions& options);
+  virtual ~Round() = default;
+  // Fails (testkit) when the servers cannot be had.
+  RoundReport run();
+
+ protected:
+  static constexpr auto ttl = 1000ms;  // of leases; faults last for parts of it
+
+  // The command line of a worker, without the program.
+  virtual std::vector<std::string> words_for(std::size_t slot, history::ProcessId process) = 0;
+  virtual void watch(Clock::time_point) {}  // every few ms
+  virtual void on_fault() {}                // one begins
+  virtual void calm_down() = 0;             // faults are over, workers still run
+  virtual history::Verdict judge() = 0;     // they have ended
+
+  std::filesystem::path journal_of(history::ProcessId process) const;
+  Arena& arena() { return *arena_; }
+  bool has_fault() const { return fault_.has_value(); }
+  void signal_workers(int signal);
+  void let_pass(Clock::duration time);
+
+  RoundOptions options_;
+  Random random_;
+  RoundReport report_;
+  history::ProcessId last_process_ = 0;
+  history::LeaseHistory ours_;  // what was done to the workers
+  std::vector<history::Window> excused_, lossy_;
+  bool forgot_ = false;         // a server lost all it had
+  bool has_aftermath_ = false;  // what should have an end may have none
+
+ private:
+  struct Slot {  // of a worker: when one dies another takes its place
+    std::unique_ptr<Process> process = nullptr;
+    history::ProcessId id = 0;
+    Clock::time_point resume_at{};
+  };
+  void start_worker(std::size_t slot);
+  void disturb_a_worker();
+  void wake_workers(Clock::time_point now);
+  bool all_workers_live();
+  void begin_fault();
+  void end_fault();
+  void stop_workers();
+  Clock::duration up_to(Clock::duration most);
+
+  TempFolder folder_;
+  Clocks clocks_;  // of the workers
+  std::unique_ptr<Arena> arena_;
+  std::vector<Slot> slots_;
+  std::optional<Fault> fault_;
+  Clock::time_point fault_began_{}, fault_ends_{};
+};
+
+}  // namespace warren::torture

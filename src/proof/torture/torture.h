@@ -1,0 +1,50 @@
+#pragma once
+// What `warren torture` can run: for each primitive a round on real servers, and a simulated
+// schedule.
+#include <atomic>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "proof/history/checkers.h"
+#include "proof/torture/round.h"
+
+namespace warren::torture {
+
+struct Schedule {
+  std::size_t events = 0;
+  history::Verdict violation;
+};
+
+struct Target {
+  std::string name;
+  std::vector<std::string> checked;  // invariants of its simulation
+  // Calls `tick` now and then.
+  std::function<RoundReport(std::uint64_t seed, std::function<void()> tick)> run_round = {};
+  std::function<Schedule(std::uint64_t seed)> run_schedule = {};  // from any thread
+};
+
+// "lease", "mirror" or "all". Errc::invalid: redis-server, which real rounds need, is not
+// installed.
+Result<std::vector<Target>> targets_for(const std::string& what, bool is_sim);
+
+// One line about "I1" and so on.
+std::string meaning_of(const std::string& invariant);
+
+struct SimulationOptions {
+  std::uint64_t first_seed = 0;
+  std::uint64_t schedules = 0;  // 0: as many as there is time for
+  Clock::duration length{};     // without effect when there is a number of schedules
+};
+struct SimulationResult {
+  std::uint64_t schedules = 0, events = 0;
+  std::uint64_t seed = 0;  // of the violation: the lowest that was found
+  history::Verdict violation;
+};
+// On all cores. `progress` is called in the caller's thread.
+SimulationResult simulate_many(
+    const Target& target, const SimulationOptions& options,
+    const std::function<void(double part, std::uint64_t done)>& progress);
+
+}  // namespace warren::torture

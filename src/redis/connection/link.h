@@ -1,0 +1,143 @@
+#pragma once
+// The shared connection: a pipeline on a socket, made anew whenever it breaks.
+//
+//   callers ─▶ Pipeline ─▶ flush ─▶ socket      When to write decides the throughput. One write per
+//                 ▲                    │        command costs a system call each; one write per
+//                 └──── read loop ◀────┘        batch makes client and server take turns. So: at
+//                                               once when nothing is in flight; while answers are
+//                                               being handed out, whenever a part of the window has
+//                                               come together; and always at the end of a batch.
+//
+// Calls may be submitted at any time. Without a connection they wait for one until their deadline.
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "base/task.h"
+#include "redis/connection/conversation.h"
+#include "redis/connection/pipeline.h"
+#include "redis/settings.h"
+
+namespace warren::redis {
+
+// Finds the server and opens a connection to it: a fixed address, or whoever is the primary now.
+class Connector {
+ public:
+  virtual ~Connector() = default;
+  virtual Async<std::unique_ptr<Conversation>> connect(Clock::time_point deadline) = 0;
+};
+
+class Link;
+
+// What a topology wants to know about its connections.
+class LinkOwner {
+ public:
+  virtual ~LinkOwner() = default;
+  // Complete the call, or submit it somewhere.
+  virtual void on_refused(Link& link, Call& call, Reply error) = 0;
+  virtual void on_connected(Link&) {}
+  // An attempt failed or a connection broke.
+  virtual void on_broken(Link&, const Error&) {}
+};
+
+struct LinkCounters {
+  std::uint64_t connects = 0, connect_failures = 0;
+};
+
+// Whether to look for an answer for a moment before going to sleep. Where the server is near and
+// has a core of its own, waking up takes longer than the answer. Where looking was in vain, it is
+// tried again ever more rarely.
+class Vigil {
+ public:
+  static constexpr auto length = 100us;
+  bool may_begin() {
+    if (skip_ > 0) --skip_;
+    return skip_ == 0;
+  }
+  void paid() { vain_ = 0; }
+  void was_in_vain() { skip_ = 1 << std::min(vain_++, 12); }
+
+ private:
+  int vain_ = 0, skip_ = 0;
+};
+
+class Link final : PipelineOwner {
+ public:
+  // All of these outlive the link.
+  Link(asio::any_io_executor executor, const Settings& settings, Connector& connector,
+       LinkOwner& owner);
+  ~Link();
+
+  // Takes the call; it is completed later, never before this returns.
+  void submit(Call& call);
+  // The server is no longer the right one: breaks the connection and finds the right one.
+  void reconnect(std::string why);
+  // All calls that are not sent yet, to be routed anew.
+  void take_waiting(CallList& into) { pipeline_.take_waiting(into); }
+
+  // Works until it is cancelled; then completes every call with Errc::cancelled.
+  awaitable<void> run();
+
+  bool is_connected() const { return transport_ != nullptr; }
+  // Of the current or the last connection.
+  const Address& address() const { return address_; }
+  // Why there is no connection; no value when there is one or none was tried.
+  const std::optional<Error>& problem() const { return problem_; }
+  std::size_t pending() const { return pipeline_.waiting() + pipeline_.in_flight(); }
+  const Pipeline& pipeline() const { return pipeline_; }
+  const LinkCounters& counters() const { return counters_; }
+
+ private:
+  awaitable<void> stay_connected();
+  awaitable<Error> serve();
+  awaitable<Error> read_loop();
+  awaitable<Transport::Done> receive(std::span<char> space);
+  awaitable<void> flush_loop();
+  awaitable<Error> keep_alive();
+  awaitable<void> watch_deadlines();
+  void flush();
+  void break_connection(Error why);
+
+  void on_refused(Call& call, Reply error) override;
+  void on_push(Reply push) override;
+  Error why_waiting() const override;
+
+  class Ping;
+  const Settings& settings_;
+  Connector& connector_;
+  LinkOwner& owner_;
+  Pipeline pipeline_;
+  Timer deadline_timer_;
+  Event flush_wanted_;
+  bool wants_flush_ = false;
+  bool write_blocked_ = false;
+  bool write_closed_ = false;
+  bool dispatching_ = false;
+  bool stopped_ = false;
+  std::size_t flush_at_ = 1;
+  Vigil vigil_;
+  std::unique_ptr<Transport> transport_;
+  Address address_;
+  std::optional<Error> problem_;
+  std::unique_ptr<Ping> ping_;
+  LinkCounters counters_;
+};
+
+// Waits between attempts: doubling, bounded, and spread so that a thousand clients do not come
+// back in the same millisecond.
+class Backoff {
+ public:
+  Backoff(Clock::duration least, Clock::duration most) : least_(least), most_(most) {}
+  // `random` is uniform in [0, 1).
+  Clock::duration next(double random);
+  void reset() { step_ = 0; }
+
+ private:
+  Clock::duration least_, most_;
+  int step_ = 0;
+};
+
+double random_unit();
+
+}  // namespace warren::redis

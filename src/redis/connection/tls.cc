@@ -1,0 +1,309 @@
+#include "redis/connection/tls.h"
+
+#include <fcntl.h>
+#include <openssl/err.h>
+#include <openssl/ssl.h>
+#include <openssl/x509v3.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <boost/asio/ip/address.hpp>
+#include <cerrno>
+#include <cstring>
+#include <map>
+#include <utility>
+
+#include "redis/connection/tls_words.h"
+
+namespace warren::redis {
+
+namespace {
+
+struct FreeSession {
+  void operator()(SSL_SESSION* session) const { SSL_SESSION_free(session); }
+};
+
+constexpr std::size_t most_sessions = 1024;
+constexpr std::size_t largest_record = 16 << 10;
+constexpr std::size_t batch = 4 * largest_record;  // for one recv or send
+
+bool is_ip(const std::string& name) {
+  boost::system::error_code error;
+  boost::asio::ip::make_address(name, error);
+  return !error;
+}
+
+bool is_transient(int error) { return error == EAGAIN || error == EWOULDBLOCK || error == EINTR; }
+
+// OpenSSL judges an operation by what it finds in the thread's queue of errors, and so do we by
+// errno: both must be empty before.
+void clear_errors() {
+  ERR_clear_error();
+  errno = 0;
+}
+
+// OpenSSL says little about files, so look first.
+Result<> check_readable(const std::string& path) {
+  int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  char byte;
+  bool is_readable = file >= 0 && ::read(file, &byte, 1) >= 0;
+  int error = errno;
+  if (file >= 0) ::close(file);
+  if (is_readable) return ok;
+  return fail(Errc::invalid, "cannot read {}: {}", path, std::strerror(error));
+}
+
+}  // namespace
+
+struct TlsContext::State {
+  std::unique_ptr<SSL_CTX, void (*)(SSL_CTX*)> context{nullptr, SSL_CTX_free};
+  TlsSettings settings;
+  std::map<std::string, std::unique_ptr<SSL_SESSION, FreeSession>> sessions;
+
+  Result<> load_trust() {
+    if (settings.ca_file.empty()) {
+      SSL_CTX_set_default_verify_paths(context.get());
+      return ok;
+    }
+    if (auto readable = check_readable(settings.ca_file); !readable) return readable;
+    if (SSL_CTX_load_verify_file(context.get(), settings.ca_file.c_str()) == 1) return ok;
+    return fail(Errc::invalid, "{} holds no PEM certificate of a CA", settings.ca_file);
+  }
+
+  Result<> load_own_certificate() {
+    auto &cert = settings.cert_file, &key = settings.key_file;
+    if (cert.empty() && key.empty()) return ok;
+    if (cert.empty() || key.empty())
+      return fail(Errc::invalid, "{} is of no use without its {}", cert.empty() ? key : cert,
+                  cert.empty() ? "certificate" : "key");
+    for (auto* path : {&cert, &key})
+      if (auto readable = check_readable(*path); !readable) return readable;
+    if (SSL_CTX_use_certificate_chain_file(context.get(), cert.c_str()) != 1)
+      return fail(Errc::invalid, "{} holds no PEM certificate that can be used", cert);
+    // Without this OpenSSL would ask for the passphrase on the terminal.
+    SSL_CTX_set_default_passwd_cb(context.get(), [](char*, int, int, void*) { return -1; });
+    ERR_clear_error();
+    if (SSL_CTX_use_PrivateKey_file(context.get(), key.c_str(), SSL_FILETYPE_PEM) == 1) return ok;
+    if (ERR_GET_REASON(ERR_peek_last_error()) == X509_R_KEY_VALUES_MISMATCH)
+      return fail(Errc::invalid, "the key in {} does not belong to the certificate in {}", key,
+                  cert);
+    return fail(Errc::invalid, "{} holds no PEM key that can be used without a passphrase", key);
+  }
+};
+
+struct TlsStream::Hooks {
+  static TlsStream& stream_of(const SSL* ssl) {
+    return *static_cast<TlsStream*>(SSL_get_app_data(ssl));
+  }
+
+  static int on_session(SSL* ssl, SSL_SESSION* session) {
+    auto& stream = stream_of(ssl);
+    auto& sessions = stream.state_->sessions;
+    if (sessions.size() >= most_sessions) sessions.clear();
+    sessions[stream.session_].reset(session);
+    return 1;  // ours now
+  }
+
+  static int on_certificate_request(SSL* ssl, X509**, EVP_PKEY**) {
+    stream_of(ssl).is_asked_for_cert_ = true;
+    return 0;
+  }
+
+  static int on_write(BIO* bio, const char* data, int size) {
+    static_cast<TlsStream*>(BIO_get_data(bio))->out_.append(data, std::size_t(size));
+    return size;
+  }
+
+  static int on_read(BIO* bio, char* into, int size) {
+    BIO_clear_retry_flags(bio);
+    int socket = static_cast<TlsStream*>(BIO_get_data(bio))->socket_;
+    auto got = ::recv(socket, into, std::size_t(size), 0);
+    if (got < 0 && is_transient(errno)) BIO_set_retry_read(bio);
+    return int(got);
+  }
+
+  static long on_control(BIO*, int command, long, void*) { return command == BIO_CTRL_FLUSH; }
+
+  static BIO* bio_for(TlsStream* stream) {
+    static BIO_METHOD* const method = [] {
+      auto* made = BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, "transport");
+      ensure(made, "there is memory for a BIO method");
+      BIO_meth_set_write(made, on_write);
+      BIO_meth_set_read(made, on_read);
+      BIO_meth_set_ctrl(made, on_control);
+      return made;
+    }();
+    auto* bio = BIO_new(method);
+    ensure(bio, "there is memory for a BIO");
+    BIO_set_data(bio, stream);
+    BIO_set_init(bio, 1);
+    return bio;
+  }
+
+  // Only here are both the reason and the certificate at hand.
+  static int on_verified(int accepted, X509_STORE_CTX* store) {
+    if (accepted) return accepted;
+    auto* ssl =
+        static_cast<SSL*>(X509_STORE_CTX_get_ex_data(store, SSL_get_ex_data_X509_STORE_CTX_idx()));
+    auto& stream = stream_of(ssl);
+    auto& ca_file = stream.state_->settings.ca_file;
+    stream.why_ = {Errc::denied, certificate_fault(store, stream.name_, ca_file)};
+    return accepted;
+  }
+};
+
+Result<TlsContext> TlsContext::load(const TlsSettings& settings) {
+  auto state = std::make_shared<State>();
+  state->settings = settings;
+  state->context.reset(SSL_CTX_new(TLS_client_method()));
+  auto* context = state->context.get();
+  ensure(context, "there is memory for a TLS context");
+  SSL_CTX_set_min_proto_version(context, TLS1_2_VERSION);
+  SSL_CTX_set_options(context, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION);
+  SSL_CTX_set_read_ahead(context, 1);
+  SSL_CTX_set_default_read_buffer_len(context, batch);
+  SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_CLIENT | SSL_SESS_CACHE_NO_INTERNAL);
+  SSL_CTX_sess_set_new_cb(context, TlsStream::Hooks::on_session);
+  SSL_CTX_set_client_cert_cb(context, TlsStream::Hooks::on_certificate_request);
+  if (settings.verify) SSL_CTX_set_verify(context, SSL_VERIFY_PEER, TlsStream::Hooks::on_verified);
+  if (auto loaded = state->load_trust(); !loaded) return std::unexpected(loaded.error());
+  if (auto loaded = state->load_own_certificate(); !loaded) return std::unexpected(loaded.error());
+  return TlsContext(std::move(state));
+}
+
+TlsStream::TlsStream(const TlsContext& context, const Address& address, int socket)
+    : state_(context.state_),
+      socket_(socket),
+      name_(address.host),
+      ssl_(SSL_new(state_->context.get()), SSL_free) {
+  ensure(ssl_, "there is memory for a TLS connection");
+  auto& names = state_->settings.names;
+  for (auto& key : {to_string(address), address.host})
+    if (auto name = names.find(key); name != names.end()) {
+      name_ = name->second;
+      break;
+    }
+  session_ = to_string(address) + " " + name_;
+  SSL_set_app_data(ssl_.get(), this);
+  auto* bio = Hooks::bio_for(this);
+  SSL_set_bio(ssl_.get(), bio, bio);
+  if (is_ip(name_)) {
+    X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(ssl_.get()), name_.c_str());
+  } else {
+    SSL_set_tlsext_host_name(ssl_.get(), name_.c_str());
+    SSL_set_hostflags(ssl_.get(), X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
+    SSL_set1_host(ssl_.get(), name_.c_str());
+  }
+  auto session = state_->sessions.find(session_);
+  if (session != state_->sessions.end()) SSL_set_session(ssl_.get(), session->second.get());
+}
+
+TlsStream::~TlsStream() {
+  if (!is_established_) return;
+  clear_errors();
+  if (!is_read_out_) SSL_shutdown(ssl_.get());
+  flush();
+  // A session counts as spoilt, and is not resumed, unless both ends said goodbye. In Redis'
+  // protocol every reply has a length, so that a cut connection cannot be mistaken for a whole one.
+  SSL_set_shutdown(ssl_.get(), SSL_SENT_SHUTDOWN | SSL_RECEIVED_SHUTDOWN);
+}
+
+TlsStream::Step TlsStream::shake_hands() {
+  clear_errors();
+  int status = SSL_connect(ssl_.get());
+  auto step = status == 1 ? Step::done : step_after(status);
+  auto flushed = flush();
+  if (step != Step::failed && flushed != Step::done) step = flushed;
+  is_established_ = step == Step::done;
+  // Whatever it was: the next attempt shall not fail for the memory of a session.
+  if (step == Step::failed) state_->sessions.erase(session_);
+  return step;
+}
+
+TlsStream::Step TlsStream::read(std::span<char> into, std::size_t& bytes) {
+  while (!into.empty()) {
+    if (is_read_out_) return Step::failed;
+    clear_errors();
+    std::size_t got = 0;
+    int status = SSL_read_ex(ssl_.get(), into.data(), into.size(), &got);
+    if (status != 1) {
+      auto step = step_after(status);
+      is_read_out_ = step == Step::failed;
+      return step;
+    }
+    is_heard_ = true;
+    bytes += got;
+    into = into.subspan(got);
+  }
+  return Step::done;
+}
+
+TlsStream::Step TlsStream::write(std::string_view data, std::size_t& bytes) {
+  ensure(data.size() >= owed_, "a write begins with what the last one did not take");
+  for (;;) {
+    if (auto flushed = flush(); flushed != Step::done) return flushed;
+    bytes += owed_;
+    data.remove_prefix(std::exchange(owed_, 0));
+    if (data.empty()) return Step::done;
+    while (owed_ < data.size() && out_.size() < batch) {
+      clear_errors();
+      auto record = data.substr(owed_, largest_record);
+      std::size_t taken = 0;
+      int status = SSL_write_ex(ssl_.get(), record.data(), record.size(), &taken);
+      if (status != 1 && owed_ == 0) return step_after(status);
+      if (status != 1) break;
+      owed_ += taken;
+    }
+  }
+}
+
+TlsStream::Step TlsStream::flush() {
+  while (sent_ < out_.size()) {
+    auto sent = ::send(socket_, out_.data() + sent_, out_.size() - sent_, MSG_NOSIGNAL);
+    if (sent < 0 && is_transient(errno)) return Step::wants_write;
+    if (sent < 0) return lost(errno);
+    sent_ += std::size_t(sent);
+  }
+  out_.clear();
+  sent_ = 0;
+  return Step::done;
+}
+
+bool TlsStream::is_silent() const { return BIO_number_read(SSL_get_rbio(ssl_.get())) == 0; }
+
+TlsStream::Step TlsStream::step_after(int status) {
+  int error_number = errno;
+  switch (SSL_get_error(ssl_.get(), status)) {
+    case SSL_ERROR_WANT_READ:
+      return Step::wants_read;
+    case SSL_ERROR_WANT_WRITE:
+      return Step::wants_write;
+    case SSL_ERROR_SSL:
+      break;
+    default:
+      return lost(error_number);
+  }
+  auto reason = ERR_peek_error();
+  // TLS 1.2 has no alert of its own for a missing certificate.
+  bool is_about_cert =
+      is_asked_for_cert_ && ERR_GET_REASON(reason) == SSL_R_SSLV3_ALERT_HANDSHAKE_FAILURE;
+  // The fault of the server's certificate was put into words when it was found.
+  if (ERR_GET_REASON(reason) != SSL_R_CERTIFICATE_VERIFY_FAILED)
+    why_ = is_about_cert ? certificate_needed() : tls_failure(reason, state_->settings.cert_file);
+  return Step::failed;
+}
+
+TlsStream::Step TlsStream::lost(int error_number) {
+  // What failed first says most: after a write that failed, a read only finds the end.
+  if (!why_.what.empty()) return Step::failed;
+  why_ = lost_connection(error_number);
+  // TLS 1.3 tells of a missing certificate only after the handshake, and the alert may get lost.
+  if (is_asked_for_cert_ && !is_heard_) {
+    why_ = certificate_needed();
+  } else if (!is_established_) {
+    why_.what += " during the TLS handshake; it may not be a TLS server";
+  }
+  return Step::failed;
+}
+
+}  // namespace warren::redis

@@ -1,0 +1,118 @@
+#pragma once
+// Which server a call goes to. One implementation per kind of topology.
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "base/task.h"
+#include "redis/client.h"
+#include "redis/connection/link.h"
+
+namespace warren::redis {
+
+class Router {
+ public:
+  explicit Router(asio::any_io_executor executor) : changed_(executor) {}
+  virtual ~Router() = default;
+  virtual void submit(Call& call) = 0;
+  // A connection of one's own to the owner of a slot (CallOptions::any_node: to any server).
+  virtual Async<std::unique_ptr<Conversation>> dial(int slot, Clock::time_point deadline) = 0;
+  // The server that owns a slot now; the empty address where there is one primary, or no map yet.
+  virtual Address owner(int) const { return {}; }
+  // A server said, outside of a link, that it is no longer the right one for this.
+  virtual void on_moved(const Error& error) = 0;
+  // No value when a server is connected.
+  virtual std::optional<Error> problem() const = 0;
+  virtual Topology topology() const = 0;
+  virtual std::uint64_t epoch() const { return 0; }
+  virtual void count(Client::Counters& counters) const = 0;
+
+  // As Client has them.
+  std::uint64_t changes() const { return changes_; }
+  Event& changed() { return changed_; }
+
+ protected:
+  // There is a new connection, or another epoch.
+  void on_change() {
+    ++changes_;
+    changed_.notify();
+  }
+
+ private:
+  std::uint64_t changes_ = 0;
+  Event changed_;
+};
+
+// What a refusal means for the call. None of these commands ran.
+enum class Refusal {
+  final,        // the caller's business
+  later,        // the same server will take it soon: LOADING, BUSY, NOREPLICAS, …
+  not_primary,  // READONLY, MASTERDOWN: it is a replica now
+  moved,        // MOVED slot address
+  ask,          // ASK slot address
+};
+Refusal classify(std::string_view error);
+
+// Calls that were refused for now, and are submitted again a little later.
+class Parking {
+ public:
+  Parking(asio::any_io_executor executor, const Settings& settings, Router& router)
+      : executor_(executor), limit_(settings.max_calls), router_(router), arrived_(executor) {}
+  // Comes back through submit(), or ends as unavailable, with the reason, when its deadline comes
+  // first.
+  void park(Call& call, std::string why);
+  // Works until it is cancelled; then completes every call with Errc::cancelled.
+  awaitable<void> run();
+  std::size_t size() const { return calls_.size(); }
+
+ private:
+  void submit_again();
+  asio::any_io_executor executor_;
+  std::size_t limit_;
+  Router& router_;
+  CallList calls_;
+  bool stopped_ = false;
+  Event arrived_;
+};
+
+// One primary: a single server, or the one that the sentinels name.
+class PrimaryRouter : public Router, LinkOwner {
+ public:
+  PrimaryRouter(asio::any_io_executor executor, const Settings& settings, Connector& connector,
+                TaskGroup& tasks);
+
+  void submit(Call& call) override;
+  Async<std::unique_ptr<Conversation>> dial(int slot, Clock::time_point deadline) override;
+  // The sentinels will tell, and the shared connections find out by themselves.
+  void on_moved(const Error&) override {}
+  std::optional<Error> problem() const override;
+  Topology topology() const override;
+  void count(Client::Counters& counters) const override;
+
+ protected:
+  // Breaks connections to servers that are no longer the primary.
+  void leave_all_but(const Address& primary);
+
+ private:
+  void on_refused(Link& link, Call& call, Reply error) override;
+  void on_connected(Link&) override { on_change(); }
+
+  const Settings& settings_;
+  Connector& connector_;
+  TaskGroup& tasks_;
+  Parking parking_;
+  Link data_;
+  Link renewal_;
+  bool renewal_runs_ = false;
+};
+
+std::unique_ptr<Router> make_single_router(asio::any_io_executor executor, const Dialer& dialer,
+                                           TaskGroup& tasks);
+std::unique_ptr<Router> make_sentinel_router(asio::any_io_executor executor, const Dialer& dialer,
+                                             TaskGroup& tasks);
+std::unique_ptr<Router> make_cluster_router(asio::any_io_executor executor, const Dialer& dialer,
+                                            TaskGroup& tasks);
+
+void count_link(const Link& link, Client::Counters& counters);
+
+}  // namespace warren::redis

@@ -1,0 +1,22 @@
+#pragma once
+// Lines of a file as they are shown.
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "search/query/search.h"
+#include "search/text/literal.h"
+
+namespace warren::search {
+
+// Appends the lines that the spans (sorted, bytes of the file) touch, with their numbers, cut and
+// with context as the terms say. Stops at the terms' number of lines or after `bytes` of text, from
+// which it takes what it has used; false: bytes was not enough.
+bool add_lines(const Segment& segment, std::uint32_t file, std::span<const Span> spans,
+               const SearchTerms& terms, std::size_t& bytes, std::vector<LineMatch>& into);
+
+// How many lines of the text the spans (sorted) touch: as many as add_lines() would append.
+std::uint64_t touched_lines(std::string_view text, std::span<const Span> spans);
+
+}  // namespace warren::search

@@ -1,0 +1,308 @@
+#include "search/query/query.h"
+
+#include <re2/re2.h>
+
+#include <array>
+
+#include "search/query/query_words.h"
+
+namespace warren::search {
+namespace {
+
+constexpr int most_nesting = 64;
+
+enum class Key : std::uint8_t {
+  case_of,
+  content,
+  file,
+  repo,
+  language,
+  branch,
+  symbol,
+  select,
+  count
+};
+struct Name {
+  std::string_view text;
+  Key key;
+};
+constexpr std::array names{
+    Name{"case:", Key::case_of},  Name{"content:", Key::content}, Name{"c:", Key::content},
+    Name{"file:", Key::file},     Name{"f:", Key::file},          Name{"repo:", Key::repo},
+    Name{"r:", Key::repo},        Name{"lang:", Key::language},   Name{"l:", Key::language},
+    Name{"branch:", Key::branch}, Name{"b:", Key::branch},        Name{"sym:", Key::symbol},
+    Name{"type:", Key::select},   Name{"t:", Key::select},        Name{"select:", Key::select},
+    Name{"count:", Key::count}};
+
+const Name* field_at(std::string_view text) {
+  for (const auto& name : names)
+    if (text.starts_with(name.text)) return &name;
+  return nullptr;
+}
+
+enum class CaseMode : std::uint8_t { automatic, yes, no };
+
+bool is_space(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
+
+class Parser {
+ public:
+  explicit Parser(std::string_view text) : text_(text) {}
+
+  Result<ParsedQuery> parse() {
+    auto root = parse_either(0);
+    if (!root) return std::unexpected(root.error());
+    if (at_ < text_.size()) return fail_at(at_, "there is no \"(\" for this \")\"");
+    parsed_.root = *root ? std::move(*root) : std::make_unique<Query>();
+    settle_case(*parsed_.root);
+    return std::move(parsed_);
+  }
+
+ private:
+  template <class... Args>
+  static std::unexpected<Error> fail_at(std::size_t place, fmt::format_string<Args...> format,
+                                        Args&&... args) {
+    return fail(Errc::invalid, "column {}: {}", place + 1,
+                fmt::format(format, std::forward<Args>(args)...));
+  }
+
+  void skip_spaces() {
+    while (at_ < text_.size() && is_space(text_[at_])) ++at_;
+  }
+  bool is_at_end() const { return at_ == text_.size() || text_[at_] == ')'; }
+  bool is_at_or() const {
+    return text_.substr(at_).starts_with("or") &&
+           (at_ + 2 == text_.size() || is_space(text_[at_ + 2]) || text_[at_ + 2] == ')');
+  }
+
+  // Null: nothing there but settings, such as case:yes.
+  Result<QueryPtr> parse_either(int depth) {
+    if (depth > most_nesting) return fail_at(at_, "at most {} levels may be nested", most_nesting);
+    auto either = std::make_unique<Query>();
+    either->kind = Query::Kind::either;
+    for (;;) {
+      auto both = parse_both(depth);
+      if (!both) return both;
+      if (*both) either->parts.push_back(std::move(*both));
+      if (!is_at_or_now()) break;
+      std::size_t place = at_;
+      if (either->parts.empty()) return fail_at(place, "an expression is expected before \"or\"");
+      at_ += 2;
+      skip_spaces();
+      if (is_at_end() || is_at_or()) return fail_at(at_, "an expression is expected after \"or\"");
+    }
+    return folded(std::move(either));
+  }
+  bool is_at_or_now() {
+    skip_spaces();
+    return at_ < text_.size() && is_at_or();
+  }
+
+  Result<QueryPtr> parse_both(int depth) {
+    auto both = std::make_unique<Query>();
+    both->kind = Query::Kind::both;
+    for (skip_spaces(); !is_at_end() && !is_at_or(); skip_spaces()) {
+      auto part = parse_not(depth);
+      if (!part) return part;
+      if (*part) both->parts.push_back(std::move(*part));
+    }
+    return folded(std::move(both));
+  }
+
+  static QueryPtr folded(QueryPtr list) {
+    if (list->parts.empty()) return nullptr;
+    if (list->parts.size() > 1) return list;
+    return std::move(list->parts[0]);
+  }
+
+  Result<QueryPtr> parse_not(int depth) {
+    std::size_t place = at_;
+    bool is_negated = text_[at_] == '-' && at_ + 1 < text_.size() && !is_space(text_[at_ + 1]) &&
+                      text_[at_ + 1] != ')';
+    if (!is_negated) return parse_atom(depth);
+    if (depth > most_nesting) return fail_at(at_, "at most {} levels may be nested", most_nesting);
+    ++at_;
+    auto part = parse_not(depth + 1);
+    if (!part) return part;
+    if (!*part) return fail_at(place, "a pattern or a filter is expected after \"-\"");
+    auto query = std::make_unique<Query>();
+    query->kind = Query::Kind::neither;
+    query->parts.push_back(std::move(*part));
+    return query;
+  }
+
+  Result<QueryPtr> parse_atom(int depth) {
+    if (text_[at_] == '(' && is_group()) {
+      std::size_t open = at_++;
+      auto inner = parse_either(depth + 1);
+      if (!inner) return inner;
+      skip_spaces();
+      if (at_ == text_.size()) return fail_at(open, "\"(\" is not closed");
+      ++at_;
+      if (!*inner) return fail_at(open + 1, "an expression is expected in the parentheses");
+      return inner;
+    }
+    std::size_t start = at_;
+    const Name* field = field_at(text_.substr(at_));
+    if (field != nullptr) at_ += field->text.size();
+    auto word = take_word(field != nullptr);
+    if (!word) return std::unexpected(word.error());
+    if (field == nullptr) return pattern_of(*word, Field::any, start);
+    if (word->text.empty() && !word->is_literal)
+      return fail_at(at_, "{} is expected after \"{}\"", expected(field->key), field->text);
+    return field_of(field->key, std::move(*word), start + field->text.size());
+  }
+
+  // See the header: a space, a quote or a field before the parenthesis is closed.
+  bool is_group() const {
+    auto inside = text_.substr(at_ + 1);
+    if (inside.empty() || inside[0] == '"' || field_at(inside) != nullptr) return true;
+    if (inside[0] == '-' && field_at(inside.substr(1)) != nullptr) return true;
+    WordEnd end = end_of_word(text_, at_);
+    return end.is_open_paren;
+  }
+
+  Result<Word> take_word(bool is_value) {
+    WordEnd end = end_of_word(text_, at_);
+    if (end.open_quote) return fail_at(*end.open_quote, "the quote is not closed");
+    if (end.lone_backslash)
+      return fail_at(*end.lone_backslash, "a character is expected after \"\\\"");
+    if (end.is_open_paren)
+      return fail_at(end.open_paren, "\"(\" is not closed{}",
+                     end.place < text_.size() ? "; what has spaces must be quoted" : "");
+    ensure(end.place > at_ || is_value, "a word has a character");
+    Word word = read_word(text_.substr(at_, end.place - at_));
+    at_ = end.place;
+    return word;
+  }
+
+  static std::string_view expected(Key key) {
+    switch (key) {
+      case Key::case_of:
+        return "yes, no or auto";
+      case Key::content:
+      case Key::file:
+      case Key::repo:
+        return "a pattern";
+      case Key::language:
+        return "a language";
+      case Key::branch:
+        return "a branch";
+      case Key::symbol:
+        return "a name";
+      case Key::select:
+        return "file, path, repo, symbol or content";
+      case Key::count:
+        return "a number or all";
+    }
+    return "";
+  }
+
+  Result<QueryPtr> field_of(Key key, Word word, std::size_t place) {
+    switch (key) {
+      case Key::content:
+        return pattern_of(word, Field::content, place);
+      case Key::file:
+        return pattern_of(as_glob(std::move(word)), Field::path, place);
+      case Key::symbol:
+        return pattern_of(word, Field::symbol, place);
+      case Key::repo: {
+        auto query = pattern_of(as_glob(std::move(word)), Field::path, place);
+        if (query) (*query)->kind = Query::Kind::repo;
+        return query;
+      }
+      case Key::language:
+        return filter_of(Query::Kind::language, word);
+      case Key::branch:
+        return filter_of(Query::Kind::branch, word);
+      case Key::case_of:
+      case Key::select:
+      case Key::count:
+        break;
+    }
+    return set(key, plain(word), place)
+               ? Result<QueryPtr>(nullptr)
+               : fail_at(place, "{} is expected, not \"{}\"", expected(key), plain(word));
+  }
+
+  Result<QueryPtr> pattern_of(const Word& word, Field field, std::size_t place) {
+    auto query = std::make_unique<Query>();
+    query->kind = Query::Kind::pattern;
+    query->pattern.field = field;
+    if (auto literal = literal_of(word)) {
+      if (literal->empty()) return fail_at(place, "a pattern has at least one character");
+      query->pattern.text = std::move(*literal);
+      return query;
+    }
+    RE2::Options options;
+    options.set_log_errors(false);
+    RE2 check(word.text, options);
+    if (!check.ok()) return fail_at(place, "{}", check.error());
+    query->pattern.text = word.text;
+    query->pattern.is_regex = true;
+    return query;
+  }
+
+  static Result<QueryPtr> filter_of(Query::Kind kind, const Word& word) {
+    auto query = std::make_unique<Query>();
+    query->kind = kind;
+    query->pattern.text = plain(word);
+    return query;
+  }
+
+  static std::string plain(const Word& word) { return literal_of(word).value_or(word.text); }
+
+  bool set(Key key, std::string_view value, std::size_t) {
+    if (key == Key::case_of) {
+      if (value == "yes")
+        case_ = CaseMode::yes;
+      else if (value == "no")
+        case_ = CaseMode::no;
+      else if (value == "auto")
+        case_ = CaseMode::automatic;
+      else
+        return false;
+      return true;
+    }
+    if (key == Key::count) {
+      auto number = value == "all" ? std::optional<std::uint64_t>(0) : number_of(value);
+      if (number) parsed_.count = number;
+      return number.has_value();
+    }
+    if (value == "filematch" || value == "content" || value == "line")
+      parsed_.select = Select::lines;
+    else if (value == "file" || value == "filename")
+      parsed_.select = Select::files;
+    else if (value == "path")
+      parsed_.select = Select::paths;
+    else if (value == "repo")
+      parsed_.select = Select::repos;
+    else if (value == "symbol")
+      parsed_.select = Select::symbols;
+    else
+      return false;
+    return true;
+  }
+
+  void settle_case(Query& query) {
+    if (query.kind == Query::Kind::pattern || query.kind == Query::Kind::repo)
+      query.pattern.ignores_case =
+          case_ == CaseMode::no || (case_ == CaseMode::automatic && !has_upper_case(query.pattern));
+    for (auto& part : query.parts) settle_case(*part);
+  }
+
+  std::string_view text_;
+  std::size_t at_ = 0;
+  CaseMode case_ = CaseMode::automatic;
+  ParsedQuery parsed_;
+};
+
+}  // namespace
+
+Result<ParsedQuery> parse_query(std::string_view text) {
+  if (text.size() > most_query_bytes)
+    return fail(Errc::invalid, "column {}: a query has at most {} bytes", most_query_bytes + 1,
+                most_query_bytes);
+  return Parser(text).parse();
+}
+
+}  // namespace warren::search

@@ -1,0 +1,213 @@
+#include "search/source/process.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+
+namespace warren::search {
+
+namespace {
+
+constexpr int pipe_bytes = 1 << 20;                 // fewer turns between the two sides
+constexpr std::chrono::minutes longest_silence{5};  // git looks through a cold disk in silence
+
+// Those beyond the places are not known to kill_children().
+std::array<std::atomic<pid_t>, 64> running;
+
+void note(pid_t before, pid_t now) {
+  for (auto& place : running) {
+    auto expected = before;
+    if (place.compare_exchange_strong(expected, now)) return;
+  }
+}
+
+std::vector<char*> pointers(const std::vector<std::string>& words) {
+  std::vector<char*> result;
+  result.reserve(words.size() + 1);
+  for (const auto& word : words) result.push_back(const_cast<char*>(word.c_str()));
+  result.push_back(nullptr);
+  return result;
+}
+
+// Writing to a child that has gone is an answer, not a signal for the whole process.
+ssize_t write_quietly(int file, std::string_view text) {
+  sigset_t broken, before;
+  sigemptyset(&broken);
+  sigaddset(&broken, SIGPIPE);
+  pthread_sigmask(SIG_BLOCK, &broken, &before);
+  auto wrote = ::write(file, text.data(), text.size());
+  int error = errno;
+  if (wrote < 0 && error == EPIPE) {
+    timespec now{};
+    while (sigtimedwait(&broken, nullptr, &now) < 0 && errno == EINTR) continue;
+  }
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  errno = error;
+  return wrote;
+}
+
+int spawn(const ChildTerms& terms, int input, int output, int errors, pid_t& pid) {
+  posix_spawn_file_actions_t files;
+  posix_spawn_file_actions_init(&files);
+  posix_spawn_file_actions_adddup2(&files, input, STDIN_FILENO);
+  posix_spawn_file_actions_adddup2(&files, output, STDOUT_FILENO);
+  posix_spawn_file_actions_adddup2(&files, errors, STDERR_FILENO);
+  posix_spawn_file_actions_addclosefrom_np(&files, STDERR_FILENO + 1);
+  posix_spawnattr_t attributes;
+  posix_spawnattr_init(&attributes);
+  sigset_t none, all;
+  sigemptyset(&none);
+  sigfillset(&all);
+  posix_spawnattr_setsigmask(&attributes, &none);
+  posix_spawnattr_setsigdefault(&attributes, &all);
+  // A group of its own: a key press at our terminal is for us alone, and its children go with it.
+  posix_spawnattr_setpgroup(&attributes, 0);
+  posix_spawnattr_setflags(&attributes,
+                           POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETPGROUP);
+  auto argv = pointers(terms.argv), environment = pointers(terms.environment);
+  int error = posix_spawnp(&pid, argv[0], &files, &attributes, argv.data(), environment.data());
+  posix_spawn_file_actions_destroy(&files);
+  posix_spawnattr_destroy(&attributes);
+  return error;
+}
+
+void close_if_open(int& file) {
+  if (file >= 0) ::close(file);
+  file = -1;
+}
+
+}  // namespace
+
+Result<Child> Child::start(const ChildTerms& terms) {
+  ensure(!terms.argv.empty(), "a child has a name");
+  std::array<int, 2> in{-1, -1}, out{-1, -1};
+  int errors = memfd_create("errors", MFD_CLOEXEC);
+  Child child;
+  child.errors_ = errors;
+  bool has_pipes = errors >= 0 && pipe2(in.data(), O_CLOEXEC) == 0;
+  child.input_ = in[1];
+  has_pipes = has_pipes && pipe2(out.data(), O_CLOEXEC) == 0;
+  child.output_ = out[0];
+  int error = has_pipes ? spawn(terms, in[0], out[1], errors, child.pid_) : errno;
+  close_if_open(in[0]);
+  close_if_open(out[1]);
+  if (error != 0) {
+    child.pid_ = -1;
+    if (error == ENOENT) return fail(Errc::refused, "{} is not there", terms.argv[0]);
+    return fail(Errc::unavailable, "{} cannot be run: {}", terms.argv[0], std::strerror(error));
+  }
+  note(0, child.pid_);
+  rlimit files{terms.file_bytes, terms.file_bytes};
+  prlimit(child.pid_, RLIMIT_FSIZE, &files, nullptr);
+  if (terms.memory_bytes > 0) {
+    rlimit limit{terms.memory_bytes, terms.memory_bytes};
+    prlimit(child.pid_, RLIMIT_AS, &limit, nullptr);
+  }
+  fcntl(child.input_, F_SETFL, O_NONBLOCK);
+  fcntl(child.input_, F_SETPIPE_SZ, pipe_bytes);
+  fcntl(child.output_, F_SETPIPE_SZ, pipe_bytes);
+  return child;
+}
+
+Child::Child(Child&& other) noexcept
+    : pid_(std::exchange(other.pid_, -1)),
+      input_(std::exchange(other.input_, -1)),
+      output_(std::exchange(other.output_, -1)),
+      errors_(std::exchange(other.errors_, -1)) {}
+
+Child::~Child() {
+  close_if_open(input_);
+  close_if_open(output_);
+  if (pid_ > 0) {
+    ::kill(-pid_, SIGKILL);
+    wait();
+  }
+  close_if_open(errors_);
+}
+
+Result<std::size_t> Child::exchange(std::string_view& input, bool is_all, char* into,
+                                    std::size_t size, Clock::time_point deadline) {
+  for (;;) {
+    if (input.empty() && is_all) close_if_open(input_);
+    std::array<pollfd, 2> files{{{output_, POLLIN, 0}, {input.empty() ? -1 : input_, POLLOUT, 0}}};
+    int patience = -1;
+    if (deadline != Clock::time_point::max()) {
+      auto rest = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now()).count();
+      patience = static_cast<int>(std::clamp<std::int64_t>(rest, 0, 1'000'000));
+    }
+    int ready = poll(files.data(), files.size(), patience);
+    if (ready < 0 && errno == EINTR) continue;
+    if (ready == 0) return fail(Errc::timeout, "the child does not answer");
+    if (ready < 0) return fail(Errc::unavailable, "poll: {}", std::strerror(errno));
+    if (files[1].revents != 0) {
+      auto wrote = write_quietly(input_, input);
+      if (wrote > 0) input.remove_prefix(static_cast<std::size_t>(wrote));
+      // It does not want more; why it went is said by its end.
+      if (wrote < 0 && errno != EAGAIN && errno != EINTR) input = {}, close_if_open(input_);
+    }
+    if (files[0].revents == 0) continue;
+    auto got = ::read(output_, into, size);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return fail(Errc::unavailable, "read: {}", std::strerror(errno));
+    return static_cast<std::size_t>(got);
+  }
+}
+
+int Child::wait() {
+  int status = 0;
+  note(pid_, 0);
+  while (waitpid(pid_, &status, 0) < 0 && errno == EINTR) continue;
+  pid_ = -1;
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+std::string Child::complaint() const {
+  std::array<char, 1024> text{};
+  auto got = pread(errors_, text.data(), text.size(), 0);
+  std::string line(text.data(), static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
+  while (!line.empty() && line.back() == '\n') line.pop_back();
+  for (char& c : line)
+    if (static_cast<unsigned char>(c) < 0x20) c = ' ';
+  return line;
+}
+
+void kill_children() {
+  for (auto& place : running)
+    if (auto pid = place.load(); pid > 0) ::kill(-pid, SIGKILL);
+}
+
+Result<std::string> run_child(const ChildTerms& terms, std::string_view input,
+                              std::size_t most_output) {
+  auto child = Child::start(terms);
+  if (!child) return std::unexpected(child.error());
+  std::string output;
+  std::vector<char> buffer(256u << 10);
+  for (;;) {
+    auto got =
+        child->exchange(input, true, buffer.data(), buffer.size(), Clock::now() + longest_silence);
+    if (!got) return fail(got.error().code, "{}: {}", terms.argv[0], got.error().what);
+    if (*got == 0) break;
+    if (output.size() + *got > most_output)
+      return fail(Errc::overloaded, "{} says more than {} MB", terms.argv[0], most_output >> 20);
+    output.append(buffer.data(), *got);
+  }
+  if (int code = child->wait(); code != 0)
+    return fail(Errc::refused, "{}",
+                code == 127                  ? terms.argv[0] + " is not there"
+                : child->complaint().empty() ? fmt::format("{} ended with {}", terms.argv[0], code)
+                                             : child->complaint());
+  return output;
+}
+
+}  // namespace warren::search

@@ -1,0 +1,139 @@
+// How an agent works off what it was granted.
+#include <algorithm>
+
+#include "services/board/agent/agent.h"
+#include "services/board/agent/context.h"
+#include "services/board/agent/contract.h"
+#include "services/board/agent/insist.h"
+#include "services/board/agent/job.h"
+
+namespace warren {
+
+using namespace board;
+using agent::insist;
+
+std::optional<BidType> agent::granted_as(const Claim& claim, std::string_view role) {
+  auto has = [&](const Words& roles) { return std::ranges::find(roles, role) != roles.end(); };
+  switch (claim.status) {
+    case ClaimStatus::pending_review:
+      if (has(claim.granted_review_agents)) return BidType::review;
+      return {};
+    case ClaimStatus::pending_parallel:
+      if (has(claim.granted_parallel_agents)) return BidType::claim;
+      return {};
+    case ClaimStatus::pending_exclusive:
+    case ClaimStatus::pending_assignment:
+      if (claim.granted_exclusive_agent == role) return BidType::exclusive;
+      return {};
+    case ClaimStatus::complete:
+    case ClaimStatus::terminated:
+      return {};
+  }
+  std::abort();
+}
+
+awaitable<void> Agent::perform(std::string claim_id) {
+  // When we are cancelled, tools and trees are put away first.
+  co_await asio::this_coro::throw_if_cancelled(false);
+  auto read = [&] { return board_.claim(claim_id); };
+  auto claim = co_await insist(read);
+  auto type = claim ? agent::granted_as(*claim, role_.name) : std::nullopt;
+  Result<bool> done = false;
+  if (type)
+    done = co_await perform_granted(*std::move(claim), *type);
+  else if (!claim)
+    done = std::unexpected(claim.error());
+  if (!done && done.error().code != Errc::cancelled)
+    log::warn("agent.work_failed", "role", role_.name, "claim", claim_id, "why", done.error().what);
+  running_.erase(claim_id);
+  // What was not done may be granted again.
+  if (!done || !*done) taken_.erase(claim_id);
+  pump();
+}
+
+Async<bool> Agent::has_result(const Claim& claim) {
+  if (claim.phase_state && claim.phase_state->received.contains(role_.name)) co_return true;
+  auto read = [&] { return board_.artefact(agent::result_id(claim.id, role_.name)); };
+  auto result = co_await insist(read);
+  if (result) co_return true;
+  if (result.error().code == Errc::not_found) co_return false;
+  co_return std::unexpected(result.error());
+}
+
+Async<bool> Agent::perform_granted(Claim claim, BidType type) {
+  auto has = co_await has_result(claim);
+  if (!has || *has) co_return has;
+  log::info("agent.began", "role", role_.name, "claim", claim.id, "as", name(type));
+  auto result = co_await produce(claim, type);
+  if (!result) co_return std::unexpected(result.error());
+  // Meanwhile somebody may have ended the claim, or granted it anew.
+  auto read = [&] { return board_.claim(claim.id); };
+  auto now = co_await insist(read);
+  if (!now) co_return std::unexpected(now.error());
+  if (agent::granted_as(*now, role_.name) != type) {
+    log::info("agent.result_dropped", "role", role_.name, "claim", claim.id, "status",
+              name(now->status));
+    co_return false;
+  }
+  auto written = co_await write(claim, *std::move(result));
+  if (written) co_return true;
+  if (agent::is_weather(written.error().code) || written.error().code == Errc::cancelled)
+    co_return std::unexpected(written.error());
+  // To run the tool again would not help, and may cost a lot.
+  log::error("agent.result_lost", "role", role_.name, "claim", claim.id, "why",
+             written.error().what);
+  co_return true;
+}
+
+Async<Artefact> Agent::produce(const Claim& claim, BidType type) {
+  auto is_hopeless = [](Errc code) {
+    return code == Errc::not_found || code == Errc::protocol || code == Errc::refused;
+  };
+  auto read = [&] { return board_.artefact(claim.artefact_id); };
+  auto target = co_await insist(read);
+  if (!target && is_hopeless(target.error().code))
+    co_return agent::failure_of(role_, claim, target.error().what);
+  if (!target) co_return std::unexpected(target.error());
+  auto assemble = [&] {
+    return agent::assemble_context(board_, *target, claim.additional_context_ids);
+  };
+  auto context = co_await insist(assemble);
+  if (!context && is_hopeless(context.error().code))
+    co_return agent::failure_of(role_, claim, context.error().what);
+  if (!context) co_return std::unexpected(context.error());
+  agent::Job job{role_, terms_.workspace, claim, type, *std::move(target), *std::move(context)};
+  auto result = co_await agent::work_off(job);
+  co_return result;
+}
+
+Async<> Agent::write(const Claim& claim, Artefact result) {
+  bool is_rework = result.logical_id != "" && result.structural_type != StructuralType::failure;
+  auto create = [&] {
+    return is_rework ? board_.create_next_version(result) : board_.create_artefact(result);
+  };
+  auto created = co_await insist(create);
+  if (!created && created.error().code == Errc::invalid) {
+    result = agent::failure_of(role_, claim, created.error().what);
+    is_rework = false;
+    created = co_await insist(create);
+  }
+  if (!created && created.error().code == Errc::refused) {
+    auto is_there = co_await has_result(claim);
+    if (is_there && *is_there) {
+      log::info("agent.was_second", "role", role_.name, "claim", claim.id);
+      co_return ok;
+    }
+  }
+  if (!created) co_return std::unexpected(created.error());
+  bool has_failed = created->structural_type == StructuralType::failure;
+  ++(has_failed ? stats_.failures : stats_.results);
+  log::info("agent.ended", "role", role_.name, "claim", claim.id, "artefact", created->id, "type",
+            created->type);
+  if (!is_rework) co_return ok;
+  auto event = artefact_reworked(*created, claim.artefact_id);
+  auto told = co_await board_.announce(std::move(event));
+  if (!told) log::warn("agent.rework_not_told", "artefact", created->id, "why", told.error().what);
+  co_return ok;
+}
+
+}  // namespace warren

@@ -1,0 +1,135 @@
+#include "services/foghorn/state/core.h"
+
+#include "base/log.h"
+
+namespace warren::foghorn {
+
+namespace {
+
+constexpr auto tick = 200ms;  // at which others are told of our penalties, too
+
+MirrorTerms mirror_terms(const std::string& cluster_id) {
+  MirrorTerms terms;
+  terms.prefix = "{" + cluster_id + "}:";
+  terms.channel = "foghorn:{" + cluster_id + "}:state_updates";
+  // A batch may be half a megabyte. Who was away for longer than these reads everything again.
+  terms.log_entries = 2000;
+  // In the order of Kind.
+  terms.types = {{"node", "nodes:"},
+                 {"stream", "streams:"},
+                 {"stream_instance", "stream_instances:"},
+                 {"artifact", "artifacts:"},
+                 {"node_mode", "node_mode:"},
+                 {"penalty", "penalties:"}};
+  return terms;
+}
+
+}  // namespace
+
+Cluster::Core::Core(asio::any_io_executor on, redis::Client* with, ClusterTerms how)
+    : terms(std::move(how)),
+      executor(on),
+      client(with),
+      model(terms.weights),
+      viewers([this](std::string_view node) {
+        publish();
+        return model.penalty(node);
+      }),
+      journal(on, {.value = [this](const EntityKey& key) { return value_of(key); },
+                   .catch_up = [this] { catch_up(); },
+                   .settled =
+                       [this](const EntityKey& key, const std::optional<std::string>& sent) {
+                         on_settled(key, sent);
+                       }}),
+      published(on),
+      seen_(std::make_shared<Snapshot>(std::vector<Table>(6), Version{}, Clock::now())),
+      turn_(on),
+      tasks_(on) {
+  publish();
+}
+
+Cluster::Core::~Core() { ensure(!is_started_ || is_closed_, "a cluster is closed"); }
+
+Async<> Cluster::Core::start(Clock::time_point deadline) {
+  if (client) {
+    auto claimed = co_await claim_id(deadline);
+    if (!claimed) co_return claimed;
+    if (!mirror) {
+      auto made = Mirror::create(*client, mirror_terms(terms.cluster_id));
+      if (!made) co_return std::unexpected(made.error());
+      mirror = *std::move(made);
+      mirror->on_history_rewritten([this](const HistoryRewritten&) { write_again(); });
+    }
+    auto ready = co_await mirror->ready(deadline);
+    if (!ready) co_return ready;
+    catch_up();
+  }
+  publish();
+  if (std::exchange(is_started_, true)) co_return ok;
+  tasks_.start("foghorn.publisher", publish_turns());
+  tasks_.start("foghorn.clock", keep_time());
+  if (client) {
+    tasks_.start("foghorn.follower", follow());
+    tasks_.start("foghorn.writer", journal.write(*mirror));
+    tasks_.start("foghorn.identity", keep_id());
+  }
+  co_return ok;
+}
+
+awaitable<void> Cluster::Core::close() {
+  is_closed_ = true;
+  if (is_started_ && mirror && mirror->health() == MirrorHealth::current) {
+    journal.mark({Kind::penalty, terms.instance_id});
+    co_await journal.flushed(Clock::now() + 1s);
+  }
+  tasks_.stop();
+  if (mirror) co_await mirror->close();
+  co_await tasks_.join();
+  lease_.reset();
+  if (session_) co_await session_->close();
+}
+
+awaitable<void> Cluster::Core::follow() {
+  for (;;) {
+    co_await mirror->changed(seen_);
+    catch_up();
+  }
+}
+
+awaitable<void> Cluster::Core::publish_turns() {
+  for (;;) {
+    co_await turn_.wait();
+    publish();
+  }
+}
+
+awaitable<void> Cluster::Core::keep_time() {
+  for (;;) {
+    auto now = Clock::now();
+    look_for_silence(now);
+    if (mirror) share_penalties(now);
+    co_await sleep_for(std::min<Clock::duration>(tick, terms.stale_after / 4));
+  }
+}
+
+void Cluster::Core::publish() {
+  if (std::exchange(published_revision_, model.revision()) == model.revision()) return;
+  show(model.publish());
+  published.notify();
+}
+
+void Cluster::Core::show(std::shared_ptr<const balance::RoutingTable> next) {
+  table_here = next;
+  while (locked_.test_and_set(std::memory_order_acquire)) std::this_thread::yield();
+  shown_.swap(next);
+  locked_.clear(std::memory_order_release);
+}
+
+std::shared_ptr<const balance::RoutingTable> Cluster::Core::table() const {
+  while (locked_.test_and_set(std::memory_order_acquire)) std::this_thread::yield();
+  auto copy = shown_;
+  locked_.clear(std::memory_order_release);
+  return copy;
+}
+
+}  // namespace warren::foghorn

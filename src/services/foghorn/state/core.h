@@ -1,0 +1,137 @@
+#pragma once
+// What is behind a Cluster: the model, what is yet to be written, and how what comes in is merged.
+#include <atomic>
+#include <deque>
+#include <memory>
+#include <set>
+#include <string>
+#include <thread>
+
+#include "primitives/lease/lease.h"
+#include "services/foghorn/state/cluster.h"
+#include "services/foghorn/state/journal.h"
+#include "services/foghorn/state/model.h"
+
+namespace warren::foghorn {
+
+class Cluster::Core {
+ public:
+  Core(asio::any_io_executor executor, redis::Client* client, ClusterTerms terms);
+  ~Core();
+
+  // --- living (core.cc)
+  // ---------------------------------------------------------------------------
+  Async<> start(Clock::time_point deadline);
+  awaitable<void> close();
+  Async<> claim_id(Clock::time_point deadline);  // identity.cc
+  awaitable<void> keep_id();
+  awaitable<void> follow();     // what the mirror shows
+  awaitable<void> keep_time();  // silence, penalties
+  awaitable<void> publish_turns();
+  // The table has all that was changed so far. Otherwise it has it a turn of the loop later, so
+  // that many changes are one table.
+  void publish();
+  void changed() { turn_.notify(); }  // at the end of each change of the model
+  void mark(EntityKey key) {          // it is to be written, where there is a Redis
+    if (client) journal.mark(std::move(key));
+  }
+
+  // --- what nodes say (nodes.cc, streams.cc, artifacts.cc)
+  // ----------------------------------------
+  // Errc::unavailable before all is loaded: what is not known yet would be overwritten.
+  Result<> loaded() const;
+  NodeRecord heard(const std::string& node);  // of one that has just shown life, maybe new
+  // What a node says of what it carries is said to us from here on, and is a sign of life.
+  void touch(const std::string& node);
+  void put_own(NodeRecord record);
+  void set_stream(StreamState state);  // written if it says anything new
+  void set_instance(StreamInstanceState instance);
+  StreamState stream_or_new(std::string_view name) const;
+  StreamInstanceState instance_or_new(const std::string& stream, const std::string& node) const;
+  void take_stats(const std::string& node, const std::string& stream, const StreamReport& report);
+  bool is_origin(std::string_view stream, std::string_view node) const;
+  void take_streams(const std::string& node, const std::map<std::string, StreamReport>& streams);
+  void drop_instance(const std::string& stream, const std::string& node);
+  // Nobody carries it any more, if that is so.
+  void settle_stream(const std::string& stream);
+  void take_artifacts(const std::string& node, const std::vector<ArtifactReport>& artifacts);
+  void set_copy(const std::string& node, const ArtifactReport& artifact);
+  void drop_copy(const std::string& node, const std::string& content_id);
+  void forget_node(const std::string& node);  // with all that it carried
+  void forget_stream(const std::string& stream);
+
+  // --- what comes in (merge.cc)
+  // -------------------------------------------------------------------
+  void catch_up();  // with what the mirror shows now
+  void take(Kind kind, const Entity* before, const Entity* after);
+  void take_value(Kind kind, const Entity& entity);
+  void take_node(NodeState incoming);
+  void take_stream(StreamState incoming);
+  void take_instance(StreamInstanceState incoming);
+  void take_artifact(ArtifactState incoming);
+  void take_gone(const EntityKey& key);
+  void on_settled(const EntityKey& key, const std::optional<std::string>& sent);
+  std::optional<std::string> value_of(const EntityKey& key) const;
+  std::optional<EntityKey> known_key(Kind kind, std::string_view id) const;
+  void skip(Kind kind, std::string_view id, const Error& why);
+  // All that this instance was told is written once more.
+  void write_again();
+  void mark_carried(const std::string& node);
+
+  // --- penalties (penalties.cc)
+  // -------------------------------------------------------------------
+  void share_penalties(Clock::time_point now);
+  void tell_arrival(const std::string& correlation_id);
+  void take_penalties(PenaltyState incoming, Clock::time_point now);
+  void forget_penalties(const std::string& instance);
+  void add_up_penalties(Clock::time_point now);
+
+  void look_for_silence(Clock::time_point now);  // liveness.cc
+  bool is_carried(const StreamRecord& stream) const;
+  std::vector<std::string> idle_modes() const;
+  void sweep(Clock::time_point now);
+
+  ClusterTerms terms;
+  asio::any_io_executor executor;
+  redis::Client* client;
+  Model model;
+  Viewers viewers;
+  Journal journal;
+  std::unique_ptr<Mirror> mirror;
+  std::optional<Error> problem;  // with our id
+  std::uint64_t skipped = 0;     // values that nobody can read
+
+  // What readers have. (libstdc++ 12 has no atomic shared_ptr to rely on: see mirror/table.h.)
+  std::shared_ptr<const balance::RoutingTable> table() const;
+  std::shared_ptr<const balance::RoutingTable> table_here;
+
+  std::uint64_t viewer_average = 0;
+  Event published;
+
+ private:
+  void show(std::shared_ptr<const balance::RoutingTable> table);
+
+  struct PeerPenalties {
+    PenaltyState state;
+    Clock::time_point seen_at;
+  };
+  std::map<std::string, PeerPenalties> peers_;
+  std::set<std::string> penalised_;  // nodes with a penalty of others
+  PenaltyState shared_penalties_;    // as others have them from us
+  Clock::time_point shared_at_ = {}, settled_at_ = {};
+  std::deque<std::pair<Clock::time_point, std::string>> arrivals_;  // to be told, the oldest first
+
+  std::unique_ptr<LeaseSession> session_;
+  std::optional<Lease> lease_;
+  std::shared_ptr<const Snapshot> seen_;  // what the model has of the mirror
+  std::set<std::string> unreadable_;      // keys that were told of
+  std::uint64_t published_revision_ = ~std::uint64_t{0};
+  Event turn_;
+  bool is_rewritten_ = false;  // since the last look at the mirror
+  bool is_started_ = false, is_closed_ = false;
+  mutable std::atomic_flag locked_;
+  std::shared_ptr<const balance::RoutingTable> shown_;
+  TaskGroup tasks_;
+};
+
+}  // namespace warren::foghorn

@@ -1,0 +1,287 @@
+// What other instances wrote, in the order of the log.
+#include "base/log.h"
+#include "services/foghorn/state/core.h"
+#include "services/foghorn/state/merge.h"
+
+namespace warren::foghorn {
+
+namespace {
+
+constexpr std::array kinds{Kind::node,     Kind::stream, Kind::instance,
+                           Kind::artifact, Kind::mode,   Kind::penalty};
+
+// How long ago that was, by clocks that may differ: never negative.
+Clock::duration time_since(WallTime then) {
+  if (then == WallTime{}) return std::chrono::years(100);
+  return std::max<Clock::duration>(Clock::duration::zero(), WallClock::now() - then);
+}
+
+}  // namespace
+
+void Cluster::Core::catch_up() {
+  auto next = mirror->read();
+  if (next == seen_) return;
+  auto before = std::exchange(seen_, next);
+  for (auto kind : kinds) {
+    auto type = static_cast<std::size_t>(kind);
+    Table::each_change(before->table(type), next->table(type),
+                       [&](const Entity* from, const Entity* to) { take(kind, from, to); });
+  }
+  is_rewritten_ = false;
+  changed();
+}
+
+void Cluster::Core::take(Kind kind, const Entity* before, const Entity* after) {
+  if (after) return take_value(kind, *after);
+  if (auto key = known_key(kind, before->id())) take_gone(*key);
+}
+
+// What was deleted may have been unreadable: so it is found by what we took, not by what it said.
+std::optional<EntityKey> Cluster::Core::known_key(Kind kind, std::string_view id) const {
+  if (kind != Kind::instance) return EntityKey{kind, std::string(id)};
+  for (auto colon = id.find(':'); colon != id.npos; colon = id.find(':', colon + 1)) {
+    EntityKey key{kind, std::string(id.substr(0, colon)), std::string(id.substr(colon + 1))};
+    if (model.instance(key.first, key.second) || !journal.is_settled(key)) return key;
+  }
+  return {};
+}
+
+void Cluster::Core::skip(Kind kind, std::string_view id, const Error& why) {
+  ++skipped;
+  auto key = fmt::format("{} {}", static_cast<int>(kind), id);
+  if (unreadable_.size() < 10'000 && unreadable_.insert(key).second)
+    log::warn("foghorn.value_skipped", "kind", static_cast<int>(kind), "id", id.substr(0, 200),
+              "why", why.what);
+}
+
+// Each value says itself whose it is, and must stand where that says.
+void Cluster::Core::take_value(Kind kind, const Entity& entity) {
+  auto take_if = [&](auto parsed, auto key_of_it, auto take_it) {
+    if (!parsed) return skip(kind, entity.id(), parsed.error());
+    EntityKey key = key_of_it(*parsed);
+    if (key.id() != entity.id())
+      return skip(kind, entity.id(), {Errc::invalid, "the value is of " + key.id()});
+    if (journal.is_own(key, entity.value())) return;
+    take_it(*std::move(parsed));
+  };
+  switch (kind) {
+    case Kind::node:
+      return take_if(
+          parse_node(entity.value()), [](auto& v) { return EntityKey{Kind::node, v.node_id}; },
+          [this](NodeState v) { take_node(std::move(v)); });
+    case Kind::stream:
+      return take_if(
+          parse_stream(entity.value()),
+          [](auto& v) { return EntityKey{Kind::stream, v.internal_name}; },
+          [this](StreamState v) { take_stream(std::move(v)); });
+    case Kind::instance:
+      return take_if(
+          parse_instance(entity.value()),
+          [](auto& v) { return EntityKey{Kind::instance, v.internal_name, v.node_id}; },
+          [this](StreamInstanceState v) { take_instance(std::move(v)); });
+    case Kind::artifact:
+      return take_if(
+          parse_artifact(entity.value()),
+          [](auto& v) { return EntityKey{Kind::artifact, v.content_id}; },
+          [this](ArtifactState v) { take_artifact(std::move(v)); });
+    case Kind::mode:
+      return take_if(
+          parse_mode(entity.value()), [](auto& v) { return EntityKey{Kind::mode, v.node_id}; },
+          [this](NodeModeState v) {
+            EntityKey key{Kind::mode, v.node_id};
+            if (!journal.is_settled(key)) return;
+            auto known = model.modes().find(v.node_id);
+            bool is_older = known != model.modes().end() && v.set_at < known->second.set_at;
+            if (is_older) return mark(std::move(key));  // the later word was overtaken, or lost
+            model.put_mode(std::move(v));
+          });
+    case Kind::penalty:
+      return take_if(
+          parse_penalties(entity.value()),
+          [](auto& v) { return EntityKey{Kind::penalty, v.instance_id}; },
+          [this](PenaltyState v) { take_penalties(std::move(v), Clock::now()); });
+  }
+}
+
+void Cluster::Core::take_node(NodeState incoming) {
+  EntityKey key{Kind::node, incoming.node_id};
+  const auto* local = model.node(incoming.node_id);
+  if (local && !journal.is_settled(key)) {
+    auto record = *local;
+    if (!fill_identity(record.state, incoming)) return;
+    mark(key);  // what is on its way does not have it
+    return model.put_node(std::move(record));
+  }
+  if (!local && !journal.is_settled(key)) return;  // it was forgotten here
+  NodeRecord record;
+  if (local) record = *local;
+  // Written by whom it reported to before, and late. (One who does not count epochs says 0.)
+  bool is_late = incoming.owner_epoch > 0 && incoming.owner_epoch < record.state.owner_epoch;
+  if (is_late && !is_rewritten_) {
+    fill_identity(record.state, incoming);
+    mark(key);
+    return model.put_node(std::move(record));
+  }
+  bool lives = !local || incoming.last_heartbeat != record.state.last_heartbeat;
+  // Who restores what identifies it keeps its times; so this is of whom it reports to now.
+  bool is_told_there = lives || incoming.last_update != record.state.last_update;
+  bool was_stale = local && record.is_stale();
+  bool is_filled = local && fill_identity(incoming, record.state);
+  record.state = std::move(incoming);
+  if (is_told_there) record.is_own = false;
+  auto now = Clock::now();
+  if (lives) {
+    record.heard_at = local ? now : now - time_since(record.state.last_heartbeat);
+    record.is_silent = now - record.heard_at > terms.stale_after;
+  }
+  if (record.is_stale() && !was_stale) record.stale_since = now;
+  auto id = record.state.node_id;
+  model.put_node(std::move(record));
+  if (is_told_there) viewers.settle(now, id);
+  if (is_filled) mark(key);
+}
+
+void Cluster::Core::take_stream(StreamState incoming) {
+  EntityKey key{Kind::stream, incoming.internal_name};
+  const auto* known = model.stream(incoming.internal_name);
+  bool is_known = known && known->is_known;
+  auto now = Clock::now();
+  if (!journal.is_settled(key)) {
+    if (!is_known) return;
+    auto state = known->state;
+    if (!fill_identity(state, incoming)) return;
+    mark(key);
+    return model.put_stream(std::move(state), now);
+  }
+  bool is_filled = is_known && fill_identity(incoming, known->state);
+  model.put_stream(std::move(incoming), now);
+  if (is_filled) mark(key);
+}
+
+void Cluster::Core::take_instance(StreamInstanceState incoming) {
+  EntityKey key{Kind::instance, incoming.internal_name, incoming.node_id};
+  const auto* known = model.instance(key.first, key.second);
+  if (!journal.is_settled(key)) {
+    if (!known) return;
+    auto instance = *known;
+    if (!fill_identity(instance, incoming)) return;
+    mark(key);
+    return model.put_instance(std::move(instance));
+  }
+  // Nobody but us hears what this node carries; so this was written before it turned to us.
+  const auto* carrier = model.node(key.second);
+  if (known && carrier && carrier->is_own && !is_rewritten_) {
+    auto ours = *known;
+    fill_identity(ours, incoming);
+    if (!says_the_same(ours, incoming)) {
+      mark(key);
+      return model.put_instance(std::move(ours));
+    }  // otherwise only its time differs, and all have that of the log
+  }
+  bool is_filled = known && fill_identity(incoming, *known);
+  model.put_instance(std::move(incoming));
+  if (is_filled) mark(key);
+}
+
+void Cluster::Core::take_artifact(ArtifactState incoming) {
+  EntityKey key{Kind::artifact, incoming.content_id};
+  if (!journal.is_settled(key)) return;
+  ArtifactState ours;
+  if (const auto* known = model.artifact(incoming.content_id)) ours = *known;
+  auto is_own = [this](const std::string& node) {
+    const auto* record = model.node(node);
+    return record && record->is_own;
+  };
+  auto merged = merge_copies(ours, incoming, is_own);
+  if (merged.copies != incoming.copies || merged.type != incoming.type) mark(key);
+  if (merged.copies.empty())
+    model.erase_artifact(key.first);
+  else
+    model.put_artifact(std::move(merged));
+}
+
+void Cluster::Core::take_gone(const EntityKey& key) {
+  if (key.kind == Kind::penalty) return forget_penalties(key.first);
+  if (key.kind == Kind::artifact) {
+    ArtifactState nothing;
+    nothing.content_id = key.first;
+    return take_artifact(std::move(nothing));
+  }
+  if (!journal.is_settled(key)) return;
+  switch (key.kind) {
+    case Kind::node: {
+      const auto* record = model.node(key.first);
+      // Whoever deleted it had not heard of it, and we have.
+      if (record && record->is_own && !record->is_stale()) return mark_carried(key.first);
+      model.erase_node(key.first);
+      viewers.forget(key.first);
+      return;
+    }
+    case Kind::stream:
+      return model.erase_stream(key.first);
+    case Kind::instance:
+      return model.erase_instance(key.first, key.second);
+    case Kind::mode:
+      // Operators say it once: what a failover lost is said again by whoever heard it.
+      return is_rewritten_ ? mark(key) : model.erase_mode(key.first);
+    case Kind::artifact:
+    case Kind::penalty:
+      return;
+  }
+}
+
+void Cluster::Core::on_settled(const EntityKey& key, const std::optional<std::string>& sent) {
+  const auto* now = mirror->read()->find(static_cast<std::size_t>(key.kind), key.id());
+  bool is_as_sent = now ? sent && now->value() == *sent : !sent;
+  if (is_as_sent) return;
+  if (now)
+    take_value(key.kind, *now);
+  else
+    take_gone(key);
+  changed();
+}
+
+std::optional<std::string> Cluster::Core::value_of(const EntityKey& key) const {
+  switch (key.kind) {
+    case Kind::node:
+      if (const auto* record = model.node(key.first)) return to_json(record->state);
+      return {};
+    case Kind::stream:
+      if (const auto* record = model.stream(key.first); record && record->is_known)
+        return to_json(model.summed(*record));
+      return {};
+    case Kind::instance:
+      if (const auto* instance = model.instance(key.first, key.second)) return to_json(*instance);
+      return {};
+    case Kind::artifact:
+      if (const auto* artifact = model.artifact(key.first)) return to_json(*artifact);
+      return {};
+    case Kind::mode:
+      if (auto found = model.modes().find(key.first); found != model.modes().end())
+        return to_json(found->second);
+      return {};
+    case Kind::penalty:
+      if (key.first != terms.instance_id || shared_penalties_.is_empty() || is_closed_) return {};
+      return to_json(shared_penalties_);
+  }
+  return {};
+}
+
+void Cluster::Core::mark_carried(const std::string& node) {
+  mark({Kind::node, node});
+  for (const auto& stream : model.carried(node).streams) {
+    mark({Kind::instance, stream, node});
+    const auto* record = model.stream(stream);
+    if (record && record->is_known) mark({Kind::stream, stream});
+  }
+  for (const auto& content_id : model.carried(node).artifacts) mark({Kind::artifact, content_id});
+}
+
+void Cluster::Core::write_again() {
+  for (const auto& [id, record] : model.nodes())
+    if (record.is_own && !record.is_stale()) mark_carried(id);
+  is_rewritten_ = true;
+  if (!shared_penalties_.is_empty()) mark({Kind::penalty, terms.instance_id});
+}
+
+}  // namespace warren::foghorn

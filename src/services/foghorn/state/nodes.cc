@@ -1,0 +1,217 @@
+// What nodes say of themselves, and operators of nodes.
+#include "services/foghorn/state/core.h"
+#include "services/foghorn/state/json_fields.h"
+
+namespace warren::foghorn {
+
+namespace {
+
+template <class T>
+void set_if_said(T& member, const std::optional<T>& said) {
+  if (said) member = *said;
+}
+
+void set_if_said(double& member, const std::optional<double>& said) {
+  if (said) member = tidy(*said);
+}
+
+void set_place(NodeState& node, const NodeReport& report) {
+  if (!report.latitude || !report.longitude) return;
+  if (*report.latitude == 0 && *report.longitude == 0) return;
+  node.latitude = tidy(*report.latitude);
+  node.longitude = tidy(*report.longitude);
+}
+
+// What is not said is not changed.
+void set_said(NodeState& node, const NodeReport& report) {
+  if (report.cpu_tenths) node.cpu = tidy(*report.cpu_tenths / 10);
+  set_if_said(node.ram_max, report.ram_max);
+  set_if_said(node.ram_current, report.ram_current);
+  set_if_said(node.up_speed, report.up_speed);
+  set_if_said(node.down_speed, report.down_speed);
+  set_if_said(node.bw_limit, report.bw_limit);
+  set_place(node, report);
+  set_if_said(node.location, report.location);
+  set_if_said(node.outputs, report.outputs);
+  tidy(node.outputs);
+  set_if_said(node.cap_ingest, report.cap_ingest);
+  set_if_said(node.cap_edge, report.cap_edge);
+  set_if_said(node.cap_storage, report.cap_storage);
+  set_if_said(node.cap_processing, report.cap_processing);
+  set_if_said(node.roles, report.roles);
+  set_if_said(node.tags, report.tags);
+  set_if_said(node.config_streams, report.config_streams);
+  set_if_said(node.storage_capacity_bytes, report.storage_capacity_bytes);
+  set_if_said(node.storage_used_bytes, report.storage_used_bytes);
+  set_if_said(node.disk_total_bytes, report.disk_total_bytes);
+  set_if_said(node.disk_used_bytes, report.disk_used_bytes);
+  set_if_said(node.storage_local, report.storage_local);
+  set_if_said(node.storage_bucket, report.storage_bucket);
+  set_if_said(node.storage_prefix, report.storage_prefix);
+  set_if_said(node.max_transcodes, report.max_transcodes);
+  set_if_said(node.current_transcodes, report.current_transcodes);
+  set_if_said(node.operational_mode, report.operational_mode);
+  if (report.base_url && !report.base_url->empty()) node.base_url = *report.base_url;
+  if (report.tenant_id && !report.tenant_id->empty()) node.tenant_id = *report.tenant_id;
+}
+
+// A report may say only one half of it.
+Result<> check_shares(const NodeState& node) {
+  if (node.ram_current > node.ram_max && node.ram_max > 0)
+    return fail(Errc::invalid, "ram_current: more than ram_max");
+  if (node.storage_used_bytes > node.storage_capacity_bytes && node.storage_capacity_bytes > 0)
+    return fail(Errc::invalid, "storage_used_bytes: more than storage_capacity_bytes");
+  if (node.disk_used_bytes > node.disk_total_bytes && node.disk_total_bytes > 0)
+    return fail(Errc::invalid, "disk_used_bytes: more than disk_total_bytes");
+  return ok;
+}
+
+}  // namespace
+
+NodeRecord Cluster::Core::heard(const std::string& node) {
+  NodeRecord record;
+  if (const auto* known = model.node(node)) record = *known;
+  // One that was silent is healthy again until it says otherwise.
+  if (record.is_stale()) record.state.is_healthy = true;
+  record.state.node_id = node;
+  if (record.state.cluster_id.empty()) record.state.cluster_id = terms.cluster_id;
+  record.state.is_stale = record.is_silent = false;
+  record.state.last_heartbeat = record.state.last_update = WallClock::now();
+  record.heard_at = Clock::now();
+  return record;
+}
+
+Result<> Cluster::Core::loaded() const {
+  if (!client || is_started_) return ok;
+  return fail(Errc::unavailable, "this instance does not have the state of the cluster yet");
+}
+
+void Cluster::Core::touch(const std::string& node) {
+  if (model.node(node)) put_own(heard(node));
+}
+
+void Cluster::Core::put_own(NodeRecord record) {
+  if (!std::exchange(record.is_own, true)) ++record.state.owner_epoch;
+  mark({Kind::node, record.state.node_id});
+  model.put_node(std::move(record));
+}
+
+Result<> Cluster::register_node(const Registration& registration) {
+  if (auto loaded = core_->loaded(); !loaded) return loaded;
+  auto checked = check_registration(registration);
+  if (!checked) return checked;
+  auto record = core_->heard(registration.node_id);
+  auto& node = record.state;
+  node.is_healthy = true;
+  if (!registration.host.empty()) node.host = registration.host;
+  if (registration.base_url && !registration.base_url->empty())
+    node.base_url = *registration.base_url;
+  if (registration.tenant_id && !registration.tenant_id->empty())
+    node.tenant_id = *registration.tenant_id;
+  set_if_said(node.operational_mode, registration.requested_mode);
+  if (!registration.roles.empty()) node.roles = registration.roles;
+  if (!registration.tags.empty()) node.tags = registration.tags;
+  // A node that names none of its capabilities leaves them to its reports.
+  if (registration.cap_ingest || registration.cap_edge || registration.cap_storage ||
+      registration.cap_processing) {
+    node.cap_ingest = registration.cap_ingest;
+    node.cap_edge = registration.cap_edge;
+    node.cap_storage = registration.cap_storage;
+    node.cap_processing = registration.cap_processing;
+  }
+  core_->put_own(std::move(record));
+  core_->changed();
+  return ok;
+}
+
+Result<> Cluster::report(const std::string& node, const NodeReport& report) {
+  if (auto loaded = core_->loaded(); !loaded) return loaded;
+  auto checked = check_id("node_id", node);
+  if (checked) checked = check_report(report);
+  if (!checked) return checked;
+  auto record = core_->heard(node);
+  set_said(record.state, report);
+  set_if_said(record.state.is_healthy, report.is_healthy);
+  checked = check_shares(record.state);
+  if (!checked) return checked;
+  core_->put_own(std::move(record));
+  if (report.streams) core_->take_streams(node, *report.streams);
+  if (report.artifacts) core_->take_artifacts(node, *report.artifacts);
+  core_->viewers.settle(Clock::now(), node);
+  core_->changed();
+  return ok;
+}
+
+Result<> Cluster::heartbeat(const std::string& node, bool is_healthy) {
+  if (auto loaded = core_->loaded(); !loaded) return loaded;
+  if (!core_->model.node(node)) return fail(Errc::not_found, "there is no node {}", node);
+  auto record = core_->heard(node);
+  record.state.is_healthy = is_healthy;
+  core_->put_own(std::move(record));
+  core_->changed();
+  return ok;
+}
+
+Result<> Cluster::disconnect(const std::string& node) {
+  if (auto loaded = core_->loaded(); !loaded) return loaded;
+  const auto* known = core_->model.node(node);
+  if (!known) return fail(Errc::not_found, "there is no node {}", node);
+  auto record = *known;
+  if (!record.is_stale()) record.stale_since = Clock::now();
+  record.state.is_healthy = false;
+  record.state.is_stale = true;
+  record.state.last_heartbeat = {};
+  record.state.last_update = WallClock::now();
+  core_->put_own(std::move(record));
+  core_->changed();
+  return ok;
+}
+
+Result<> Cluster::connection_lost(const std::string& node) {
+  if (auto loaded = core_->loaded(); !loaded) return loaded;
+  const auto* known = core_->model.node(node);
+  if (known && !known->is_own) return ok;
+  return disconnect(node);
+}
+
+Result<> Cluster::set_mode(const std::string& node, balance::NodeMode mode, std::string set_by) {
+  if (auto loaded = core_->loaded(); !loaded) return loaded;
+  auto checked = check_id("node_id", node);
+  if (!checked) return checked;
+  if (set_by.size() > 256) return fail(Errc::invalid, "set_by: more than 256 characters");
+  if (!core_->model.node(node)) return fail(Errc::not_found, "there is no node {}", node);
+  // Later than the one before, whatever the clocks say: it is the later word.
+  auto set_at = WallClock::now();
+  const auto& modes = core_->model.modes();
+  if (auto before = modes.find(node); before != modes.end())
+    set_at = std::max<WallTime>(set_at, before->second.set_at + 1ms);
+  core_->model.put_mode({node, mode, std::move(set_by), set_at});
+  core_->mark({Kind::mode, node});
+  core_->changed();
+  return ok;
+}
+
+Result<> Cluster::forget_node(const std::string& node) {
+  if (auto loaded = core_->loaded(); !loaded) return loaded;
+  bool has_mode = core_->model.modes().contains(node);
+  if (!core_->model.node(node) && !has_mode)
+    return fail(Errc::not_found, "there is no node {}", node);
+  core_->forget_node(node);
+  if (has_mode) {
+    core_->model.erase_mode(node);
+    core_->mark({Kind::mode, node});
+  }
+  core_->changed();
+  return ok;
+}
+
+void Cluster::Core::forget_node(const std::string& node) {
+  auto carried = model.carried(node);  // a copy: it shrinks
+  for (const auto& stream : carried.streams) drop_instance(stream, node);
+  for (const auto& content_id : carried.artifacts) drop_copy(node, content_id);
+  model.erase_node(node);
+  viewers.forget(node);
+  mark({Kind::node, node});
+}
+
+}  // namespace warren::foghorn

@@ -1,0 +1,229 @@
+#include "services/instance/registry.h"
+
+#include <algorithm>
+
+#include "base/log.h"
+#include "base/uuid.h"
+#include "services/instance/scripts.h"
+
+namespace warren {
+
+namespace {
+
+constexpr auto heartbeat = 10s;
+constexpr int most_attempts = 100;  // at a number that nobody has taken as a name
+
+const redis::Script& registration() {
+  static const auto script = conditional_lease("join", scripts::join.source());
+  return script;
+}
+
+constexpr std::string_view workspace_refusal = "WORKSPACE ";
+
+Error name_in_use(std::string_view name) {
+  return {Errc::held_elsewhere, fmt::format("Instance name '{}' is already in use", name)};
+}
+
+Error workspace_in_use(const std::string& workspace, std::string_view by) {
+  return {Errc::held_elsewhere,
+          fmt::format("workspace '{}' is already in use by instance '{}'", workspace, by)};
+}
+
+Error explain(const Error& error, const std::string& name, const InstanceTerms& terms) {
+  if (error.code == Errc::held_elsewhere) return name_in_use(name);
+  if (error.code == Errc::refused && error.what.starts_with(workspace_refusal))
+    return workspace_in_use(terms.workspace, error.what.substr(workspace_refusal.size()));
+  return error;
+}
+
+bool is_passing(Errc code) {
+  return code == Errc::unavailable || code == Errc::timeout || code == Errc::overloaded ||
+         code == Errc::unknown_outcome;
+}
+
+// For this run and no later one under the same name.
+constexpr std::string_view stop_word = "stop ";
+std::string stop_order(const InstanceEntry& entry) { return std::string(stop_word) + entry.run_id; }
+
+}  // namespace
+
+std::string_view name(InstanceState state) {
+  switch (state) {
+    case InstanceState::starting:
+      return "starting";
+    case InstanceState::running:
+      return "running";
+    case InstanceState::stale:
+      return "stale";
+  }
+  std::abort();
+}
+
+Async<> Instance::keep() {
+  while (lease_.state() != LeaseState::ended) {
+    lease_.show(lock_value(entry_, WallClock::now()));
+    co_await sleep_for(heartbeat / 2);
+    auto state = co_await asio::this_coro::cancellation_state;
+    if (is_cancelled(state)) co_return fail(Errc::cancelled, "nobody keeps it any more");
+  }
+  co_await lease_.ended();
+  co_return std::unexpected(lease_.why());
+}
+
+awaitable<void> Instance::stop_requested(redis::Subscriber& orders) {
+  for (;;) {
+    auto order = co_await orders.next();
+    if (!order || order->payload == stop_order(entry_)) co_return;
+  }
+}
+
+Async<> Instance::announce(std::string url) {
+  entry_.url = std::move(url);
+  redis::Command command("HSET", keys_.list(), name_, to_json(entry_));
+  auto written = co_await lease_.guarded(std::move(command));
+  if (!written) co_return std::unexpected(written.error());
+  co_return ok;
+}
+
+Async<> Instance::leave() {
+  redis::Command command("HDEL", keys_.list(), name_);
+  auto removed = co_await lease_.guarded(std::move(command));
+  auto released = co_await lease_.release();
+  // Who stands by need not wait for the time at which the lock would have expired.
+  redis::Command news("PUBLISH", control_channel(), "left " + entry_.run_id);
+  auto options = redis::CallOptions().on_any_node();
+  auto told = co_await client_->ask(std::move(news), options);
+  if (!told) log::debug("instance.left_unheard", "why", told.error().what);
+  if (!removed) co_return std::unexpected(removed.error());
+  co_return released;
+}
+
+Registry::Registry(redis::Client& client, std::string prefix)
+    : client_(client), keys_{std::move(prefix), client.settings().mode == redis::Mode::cluster} {}
+
+Async<Instance> Registry::take(LeaseSession& session, std::string name,
+                               const InstanceTerms& terms) {
+  InstanceEntry entry{.run_id = uuid4(),
+                      .workspace_path = terms.workspace,
+                      .started_at = WallClock::now(),
+                      .orchestrator_pid = terms.pid,
+                      .host = terms.host,
+                      .user = terms.user};
+  LeaseTerms lock{keys_.lock(name), lock_value(entry, entry.started_at), terms.ttl};
+  lock.renew_every = std::min<std::chrono::milliseconds>(heartbeat, terms.ttl / 3);
+  lock.condition = {
+      &registration(),
+      {keys_.list()},
+      {name, terms.workspace, to_json(entry), terms.is_forced ? "1" : "0", keys_.start(), ":lock"}};
+  auto lease = co_await session.try_acquire(std::move(lock));
+  if (!lease) co_return std::unexpected(explain(lease.error(), name, terms));
+  co_return Instance(client_, keys_, std::move(name), std::move(entry), std::move(*lease));
+}
+
+Async<Instance> Registry::join(LeaseSession& session, InstanceTerms terms) {
+  if (!terms.name.empty()) {
+    auto fits = check_instance_name(terms.name);
+    if (!fits) co_return std::unexpected(fits.error());
+    auto name = terms.name;
+    auto instance = co_await take(session, std::move(name), terms);
+    co_return instance;
+  }
+  // So that who is refused anyway takes no number.
+  auto others = co_await list();
+  if (!others) co_return std::unexpected(others.error());
+  for (auto& other : *others)
+    if (!terms.is_forced && other.state != InstanceState::stale &&
+        other.entry.workspace_path == terms.workspace)
+      co_return std::unexpected(workspace_in_use(terms.workspace, other.name));
+  for (int attempt = 0; attempt < most_attempts; ++attempt) {
+    auto number = co_await client_.ask(redis::Command("INCR", keys_.counter()));
+    if (!number) co_return std::unexpected(number.error());
+    auto name = fmt::format("default-{}", number->number);
+    auto taken = name_in_use(name);
+    auto instance = co_await take(session, std::move(name), terms);
+    bool is_name_taken = !instance && instance.error().what == taken.what;
+    if (!is_name_taken) co_return instance;
+  }
+  co_return fail(Errc::held_elsewhere, "{} names in a row are in use", most_attempts);
+}
+
+Async<Instance> Registry::stand_by(LeaseSession& session, InstanceTerms terms,
+                                   redis::Subscriber& orders) {
+  orders.subscribe(keys_.control(terms.name));
+  auto heard = co_await orders.settled(Clock::now() + 10s);
+  if (!heard) co_return std::unexpected(heard.error());
+  auto taken = name_in_use(terms.name);
+  for (;;) {
+    auto joined = co_await join(session, terms);
+    bool is_taken = !joined && joined.error().what == taken.what;
+    // Without Redis nobody has anything to do but to wait for it.
+    if (!is_taken && (joined || !is_passing(joined.error().code))) co_return joined;
+    auto rest = co_await client_.ask(redis::Command("PTTL", keys_.lock(terms.name)));
+    auto wait = std::chrono::milliseconds(rest ? std::max<std::int64_t>(rest->number, 10) : 1000);
+    auto order = co_await orders.next(Clock::now() + wait);
+    auto state = co_await asio::this_coro::cancellation_state;
+    if (is_cancelled(state) || (order && order->payload.starts_with(stop_word)))
+      co_return fail(Errc::cancelled, "instance {} was stopped", terms.name);
+  }
+}
+
+Async<bool> Registry::forget(std::string name) {
+  std::vector<std::string> keys{keys_.list(), keys_.lock(name)}, args{std::move(name)};
+  auto removed = co_await client_.run(scripts::forget, std::move(keys), std::move(args));
+  if (!removed) co_return std::unexpected(removed.error());
+  co_return removed->number == 1;
+}
+
+Async<> Registry::ask_to_stop(ListedInstance instance) {
+  redis::Command order("PUBLISH", keys_.control(instance.name), stop_order(instance.entry));
+  auto options = redis::CallOptions().on_any_node();
+  auto sent = co_await client_.ask(std::move(order), options);
+  if (!sent) co_return std::unexpected(sent.error());
+  co_return ok;
+}
+
+Async<bool> Registry::is_gone(const ListedInstance& instance) {
+  std::vector<redis::Command> questions;
+  questions.emplace_back("GET", keys_.lock(instance.name));
+  questions.emplace_back("HGET", keys_.list(), instance.name);
+  auto run = instance.entry.run_id;
+  auto answers = co_await client_.batch(std::move(questions));
+  for (auto& answer : answers)
+    if (!answer) co_return std::unexpected(answer.error());
+  auto names_run = [&run](const redis::Reply& reply) {
+    return !reply.is_null() && reply.text.contains(run);
+  };
+  bool has_lock = names_run(*answers[0]), has_entry = names_run(*answers[1]);
+  // An entry without a lock is what a crash leaves; a lock without an entry, who is just leaving.
+  bool is_stale = has_entry && answers[0]->is_null();
+  co_return (!has_lock && !has_entry) || is_stale;
+}
+
+Async<std::vector<ListedInstance>> Registry::list() {
+  auto entries = co_await client_.ask(redis::Command("HGETALL", keys_.list()));
+  if (!entries) co_return std::unexpected(entries.error());
+  std::vector<ListedInstance> instances;
+  std::vector<redis::Command> questions;
+  for (std::size_t i = 0; i + 1 < entries->items.size(); i += 2) {
+    auto& name = entries->items[i].text;
+    auto entry = parse_instance_entry(entries->items[i + 1].text);
+    if (!entry) {
+      log::warn("instance.unreadable", "name", name, "why", entry.error().what);
+      continue;
+    }
+    questions.emplace_back("EXISTS", keys_.lock(name));
+    instances.push_back({std::move(name), InstanceState::stale, std::move(*entry)});
+  }
+  if (instances.empty()) co_return instances;
+  auto locks = co_await client_.batch(std::move(questions));
+  for (std::size_t i = 0; i < instances.size(); ++i) {
+    if (!locks[i]) co_return std::unexpected(locks[i].error());
+    if (locks[i]->number == 1)
+      instances[i].state =
+          instances[i].entry.url.empty() ? InstanceState::starting : InstanceState::running;
+  }
+  std::ranges::sort(instances, {}, &ListedInstance::name);
+  co_return instances;
+}
+
+}  // namespace warren

@@ -1,9 +1,0 @@
-#pragma once
-// Leases under real faults.
-#include "torture/round.h"
-
-namespace warren::torture {
-
-RoundReport torture_lease(const RoundOptions& options);
-
-}  // namespace warren::torture

@@ -1,9 +1,0 @@
-#pragma once
-// Mirrors under real faults.
-#include "torture/round.h"
-
-namespace warren::torture {
-
-RoundReport torture_mirror(const RoundOptions& options);
-
-}  // namespace warren::torture
