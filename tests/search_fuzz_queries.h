@@ -3,8 +3,7 @@
 // without any flag. The second is what the engine is compared with, so that its own reading of a
 // pattern is under test as well.
 //
-//   any case, k[^a]é      means     [kK][^aA](?i:é)         letters of ASCII fold to each other
-//   alone
+//   any case, k[^a]é   means   [kK][^aA](?i:é)   letters of ASCII fold to each other alone
 #include <re2/re2.h>
 
 #include <algorithm>

@@ -4,14 +4,13 @@
 //   any(p)     rg -e p: files with such a line, and files with such a path
 //   in(p)      such a line;  across(p): rg -U;  path(p): such a path
 //   re2(p)     where rg means something else by design (docs/query.md): RE2 on every line and path;
-//              re2_across(p): on every text (after a match rg takes the next line for a text's
-//              begin)
+//              re2_across(p): on every text (after a match rg takes the next line for the beginning
+//              of a text)
 //   & | ~      files that have both, either, not; lines of both are shown, and none of what is not
 //
 // What rg is told differs from the query where the two differ by design: \w, \d, \s and \b know
 // ASCII alone, and in any case a letter of ASCII equals letters of ASCII alone, so that rg gets
-// (?-u) and
-// (?i-u) around such parts.
+// (?-u) and (?i-u) around such parts.
 #include <memory>
 #include <string>
 #include <vector>

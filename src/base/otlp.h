@@ -4,15 +4,16 @@
 //   ended spans ─> queue (bounded; full: the new one is dropped and counted) ─> batches ─> POST
 //
 // The environment, as OpenTelemetry defines it:
-//   OTEL_EXPORTER_OTLP_TRACES_ENDPOINT   the URL as it is, http:// or https://
-//   OTEL_EXPORTER_OTLP_ENDPOINT          its base: /v1/traces is appended
-//   OTEL_EXPORTER_OTLP_[TRACES_]HEADERS  name=value,… with percent-encoding
-//   OTEL_EXPORTER_OTLP_[TRACES_]TIMEOUT  of one request, in milliseconds: 10000
+//   OTEL_EXPORTER_OTLP_TRACES_ENDPOINT       the URL as it is, http:// or https://
+//   OTEL_EXPORTER_OTLP_ENDPOINT              its base: /v1/traces is appended
+//   OTEL_EXPORTER_OTLP_[TRACES_]HEADERS      name=value,… with percent-encoding
+//   OTEL_EXPORTER_OTLP_[TRACES_]TIMEOUT      of one request, in milliseconds: 10000
 //   OTEL_EXPORTER_OTLP_[TRACES_]CERTIFICATE  file with the authorities to trust for https://
-//   OTEL_EXPORTER_OTLP_[TRACES_]PROTOCOL http/json, or http/protobuf, whose receivers take JSON too
+//   OTEL_EXPORTER_OTLP_[TRACES_]PROTOCOL     http/json, or http/protobuf, whose receivers take
+//                                            JSON too
 //   OTEL_SERVICE_NAME, OTEL_RESOURCE_ATTRIBUTES
-//   OTEL_TRACES_SAMPLER                  [parentbased_]always_on, always_off, traceidratio
-//   OTEL_TRACES_SAMPLER_ARG              the ratio, from 0 to 1
+//   OTEL_TRACES_SAMPLER                      [parentbased_]always_on, always_off, traceidratio
+//   OTEL_TRACES_SAMPLER_ARG                  the ratio, from 0 to 1
 //   OTEL_BSP_MAX_QUEUE_SIZE 2048, OTEL_BSP_MAX_EXPORT_BATCH_SIZE 512, OTEL_BSP_SCHEDULE_DELAY 5000
 //   OTEL_SDK_DISABLED=true, OTEL_TRACES_EXPORTER=none switch it off
 #include <deque>

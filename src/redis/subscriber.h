@@ -8,6 +8,7 @@
 //     auto message = co_await news.next();
 //     if (message->kind == Message::Kind::gap) co_await resync();
 //     …
+//   }
 //
 // Redis forgets a message once it is sent, so whatever was published while the connection was
 // away is lost. After every reconnection, as soon as all subscriptions stand again, a `gap` tells

@@ -9,16 +9,15 @@
 //     |               |-- token 42 -->|
 //     |-- write, 41 ->| refused       |
 //
-//   LeaseSession session(client);                        // one per process
+//   LeaseSession session(client);               // one per process
 //   LeaseTerms terms{"{jobs}:indexer", "alice"};
 //   auto lease = co_await session.acquire(terms, Clock::now() + 10s);
 //   auto written = co_await lease->guarded(redis::Command("SET", "{jobs}:state", "done"));
-//   co_await lease->release();                           // the next in line has it at once
-//   co_await session.close();                            // ~LeaseSession ensures that this was
-//   done
+//   co_await lease->release();                  // the next in line has it at once
+//   co_await session.close();                   // ~LeaseSession ensures that this was done
 //
-// The protocol, and why it is safe: docs/protocols/lease.md. What it cannot do:
-// docs/guarantees.md.
+// The protocol, and why it is safe: docs/protocols/lease.md.
+// What it cannot do: docs/guarantees.md.
 #include <map>
 #include <memory>
 #include <string>

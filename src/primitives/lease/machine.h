@@ -3,8 +3,8 @@
 // this same code.
 //
 //   begin() ──▶ asking ──▶ waiting ──▶ held ◀──▶ uncertain ──▶ ended (why)
-//                  └──────────────────▲              a renewal is overdue: the lease
-//                                                    may still be ours, and may not
+//                  └─────────────────────▲       a renewal is overdue: the lease
+//                                                may still be ours, and may not
 //
 // One machine serves one process: any number of leases, and one session that keeps them alive. A
 // lease with a ttl of its own is renewed by itself; the others live as long as the session.

@@ -10,9 +10,9 @@
 //     |                         |<-- what follows 5-12? -----|      half a second when there is no
 //     |                         |--- 5-13, 5-14 ------------>|      next one; the log has it.
 //
-//   auto mirror = Mirror::create(client, {.prefix = "{c1}:", .channel =
-//   "foghorn:{c1}:state_updates",
-//                                         .types = {{"node", "nodes:"}, {"stream", "streams:"}}});
+//   MirrorTerms terms{.prefix = "{c1}:", .channel = "foghorn:{c1}:state_updates",
+//                     .types = {{"node", "nodes:"}, {"stream", "streams:"}}};
+//   auto mirror = *Mirror::create(client, terms);
 //   co_await mirror->ready(deadline);
 //   auto snapshot = mirror->read();                        // any thread, no allocation
 //   if (auto* node = snapshot->find(0, "edge-1")) use(node->value());

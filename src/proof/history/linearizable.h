@@ -3,7 +3,7 @@
 // other: each at some moment between its call and its return.
 //
 //   alice   |---- write 1 ----|
-//   bob          |-- read 1 --|          allowed: the write took effect before the read
+//   bob          |-- read 1 --|                allowed: the write took effect before the read
 //   carol                       |- read 0 -|   not allowed: it came after both, and went back
 //
 // The search of Wing and Gong with the memory of Lowe: linearize one operation that may be the

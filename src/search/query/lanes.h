@@ -2,8 +2,9 @@
 // Threads for queries, in two lanes: short ones overtake long ones.
 //
 //   submit ──> interactive ──(not done after a slice)──> batch ──┐
-//                                                         ^ (a slice each) │
-//                                                         └────────────────┘
+//                                                          ^     │ (a slice each)
+//                                                          └─────┘
+//
 // Time is given out in slices of 50 ms. Every query has its first one in the interactive lane; one
 // that needs more goes on in the batch lane, where the oldest is done before the next. Half of the
 // threads look after the batch lane first, the others after the interactive one, and all do what

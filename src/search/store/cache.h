@@ -1,9 +1,8 @@
 #pragma once
 // Segments on disk, for whoever asks for the same again.
 //
-//   KEY.base    a whole segment           A base is written once and then only read; what changed
-//   KEY.delta   what changed since, when  since is compared and read anew, and kept apart when that
-//               that is more than a little is more than a little.
+//   KEY.base    a whole segment, written once and then only read
+//   KEY.delta   what changed since, kept when it is more than a little; a little is read anew
 //   KEY.seen    when it was used last, and how the files were then
 //
 // A file is checked to its last byte when it is seen for the first time, and again when anybody has

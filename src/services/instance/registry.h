@@ -3,8 +3,8 @@
 //
 //   up ──▶ join ──▶ starting ──▶ announce ──▶ running ──▶ leave
 //           │                                    └─ crash: the lock expires after 60 s, the name is
-//           └─ the name is taken, or the workspace     free, and the entry is stale: it blocks
-//           nobody
+//           └─ the name is taken,                   free, and the entry is stale: it blocks nobody
+//              or the workspace
 //
 // The name is a lease, and the entry in the list is written by the script that grants it, so nobody
 // ever sees one without the other, and of two who want the same workspace one is refused.

@@ -1,7 +1,7 @@
 #pragma once
 // A program run as a child, with everything that it starts.
 //
-//   us ── fork ──▶ tool ── fork ──▶ helper      All of them are one process group, which is killed
+//   us ── fork ──▶ tool ── fork ──▶ helper       All of them are one process group, which is killed
 //    │              │ exits 0         │          whole: at the deadline, when too much is written,
 //    │◀─ pidfd ─────┘                 │          when we are cancelled, and when the tool has ended
 //    │── SIGKILL to the group ───────▶│          while a helper still holds its pipes.

@@ -2,9 +2,10 @@
 // A crew: the roles of an instance, what they bid and what they run, as holt.yml says it.
 //
 //   auto reading = parse_crew(text, "holt.yml", process_environment());
-//   for (auto& warning : reading.warnings) …       holt.yml:7: agents.Coder.replicas: has no effect
+//   for (auto& warning : reading.warnings) …
+//       // holt.yml:7: agents.Coder.replicas: has no effect
 //   if (!reading.crew) for (auto& error : reading.errors) …
-//                             holt.yml:12: agents.Coder.comand: unknown key, did you mean command?
+//       // holt.yml:12: agents.Coder.comand: unknown key, did you mean command?
 //
 // Strict: what is misspelled is not a wish that is silently not granted. All mistakes are told at
 // once. docs/crew.md has the keys.

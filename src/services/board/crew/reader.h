@@ -1,9 +1,8 @@
 #pragma once
 // Reads values out of a YAML tree and remembers every mistake with its place.
 //
-//   reader.map(node, "agents.Coder", {{"retries", [&](auto& at) { role.retries = at.number(0, 9);
-//   }},
-//                                     {"replicas", no_effect}});
+//   reader.map(place, {{"retries", [&](auto& at) { role.retries = at.number(0, 9); }},
+//                      {"replicas", no_effect}});
 #include <functional>
 #include <span>
 

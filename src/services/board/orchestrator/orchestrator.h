@@ -1,21 +1,17 @@
 #pragma once
 // An orchestrator: decides on a board who works on what.
 //
-//   board                     orchestrator                         agents
-//     |--- artefact event ------->|                                  |     Events say when to look;
-//     |<-- create_claim ----------|                                  |     what is decided follows
-//     |--- claim event ---------------------------------------------->|    from what is on the
-//     board
-//     |<-- set_bid ---------------------------------------------------|    (decide.h). So nothing
-//     is
-//     |--- bid_submitted -------->|                                  |     lost with an event, or
-//     |<-- update_claim, grant ---| as it was read, under the fence  |     with an orchestrator:
-//     the
-//     |--- grant ---------------------------------------------------->|    next one looks at all
-//     open
-//     |<-- create_artefact -------------------------------------------|    claims and goes on.
-//     |--- artefact event ------->|
-//     |<-- update_claim: complete |
+//   board                   orchestrator                       agents
+//     |--- artefact event ------->|                               |   Events say when to look; what
+//     |<-- create_claim ----------|                               |   is decided follows from what
+//     |--- claim event ------------------------------------------>|   is on the board (decide.h).
+//     |<-- set_bid -----------------------------------------------|   So nothing is lost with an
+//     |--- bid_submitted -------->|                               |   event, or with an
+//     |<-- update_claim, grant ---| as it was read, and fenced    |   orchestrator: the next one
+//     |--- grant ------------------------------------------------>|   looks at all open claims and
+//     |<-- create_artefact ---------------------------------------|   goes on.
+//     |--- artefact event ------->|                               |
+//     |<-- update_claim: complete |                               |
 //
 //   Orchestrator orchestrator(board, [&lease, key] { return board::Fence{key, lease.token()}; },
 //                             terms);

@@ -3,7 +3,8 @@
 //
 //   writer (one thread)                          readers
 //     TableBuilder builder;                        auto table = current.load();
-//     builder.put_node({…}); builder.put_holding   auto decision = choose(*table, query);
+//     builder.put_node({…});                       auto decision = choose(*table, query);
+//     builder.put_holding(stream, node, {…});
 //     current.store(builder.publish());
 //
 // A new table shares with the one before what did not change, so publishing costs what changed, not

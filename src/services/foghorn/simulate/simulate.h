@@ -2,8 +2,8 @@
 // A cluster, its viewers and its faults in virtual time, with the real decisions: choose() and the
 // Viewers of each instance. No server, no clock; a seed is a whole run.
 //
-//   viewers ── ask ──> one of the instances ── choose() ──> a node, where they arrive a moment
-//   later nodes   ── report every 10 s ──> all instances
+//   viewers ── ask ──> one of the instances ── choose() ──> a node: they arrive a moment later
+//   nodes ── report every 10 s ──> all instances
 //
 // What an instance does not know is what makes it err: reports are up to 10 s old, and redirects of
 // other instances are seen only where penalties are shared.

@@ -2,8 +2,8 @@
 // What changed here and is not in Redis yet.
 //
 //   mark ──> dirty ── taken, serialised ──> on its way ── in the log, and read back ──> settled
-//              ^                                │
-//              └── marked again, or a failover lost it
+//              ^                                       │
+//              └── marked again, or a failover lost it ┘
 //
 // One batch at a time, of the newest value of each entity: however often an entity changes while
 // Redis is slow or away, it is written once. What is dirty or on its way is newer than anything
