@@ -17,7 +17,7 @@ struct HttpHeader {
 // Views of the bytes that came: valid until it is answered.
 struct HttpRequest {
   std::string_view method;
-  std::string_view path;   // from the first slash, as it was sent: see http/target.h
+  std::string_view path;   // from the first slash, as it was sent: see target.h
   std::string_view query;  // behind the question mark, if there is one
   std::string_view body = {};
   asio::ip::address client = {};

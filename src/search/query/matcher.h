@@ -5,7 +5,7 @@
 // Hyperscan, which is several times faster, says first in which lines RE2 should look. Hyperscan
 // is left out when it would not pay to compile for it, when it refuses the pattern, and in text
 // beyond ASCII when the pattern has something that is there more than a byte (a "." or a "[^x]").
-// Of a pattern across lines it looks for the core (see core.h), and RE2 around that.
+// Of a pattern across lines it looks for the core (see search/text/core.h), and RE2 around that.
 #include <atomic>
 #include <cstdint>
 #include <memory>

@@ -168,7 +168,8 @@ TEST_CASE("readers decide while a writer publishes") {
     builder.put_holding("s" + std::to_string(i % 10), "n" + std::to_string(i), serving());
   }
   builder.put_holding("all", "n0", serving());
-  std::mutex mutex;  // libstdc++ 12 has no atomic shared_ptr to rely on: see mirror/table.h
+  // libstdc++ 12 has no atomic shared_ptr to rely on: see primitives/mirror/table.h.
+  std::mutex mutex;
   auto current = builder.publish();
   auto newest = [&] {
     std::lock_guard lock(mutex);

@@ -100,7 +100,7 @@ class Federation {
   Federation(const Federation&) = delete;
   Federation& operator=(const Federation&) = delete;
 
-  // What a gRPC server (rpc/server.h) carries. The server is closed before this.
+  // What a gRPC server (net/rpc/server.h) carries. The server is closed before this.
   grpc::Service& service();
   // Begins to follow, and to campaign.
   void start();

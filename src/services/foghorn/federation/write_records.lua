@@ -1,5 +1,5 @@
 -- Writes what other clusters told, and tells the other instances of this one; all of it or nothing.
--- Stands behind lease/fence.lua.
+-- Stands behind primitives/lease/fence.lua.
 -- KEYS  1 fence of the writer's lease: "epoch counter", the newest token, then what is the lease's
 --       2… one key per record
 -- ARGV  1 epoch, or '' for who writes under no lease  2 counter  3 retention_ms of the fence

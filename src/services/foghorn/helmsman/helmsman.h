@@ -38,7 +38,7 @@ class Helmsman {
   Helmsman(const Helmsman&) = delete;
   Helmsman& operator=(const Helmsman&) = delete;
 
-  // What a gRPC server (rpc/server.h) carries. The server is closed before this is destroyed.
+  // What a gRPC server (net/rpc/server.h) carries. The server is closed before this is destroyed.
   grpc::Service& service();
   std::size_t connected_nodes() const;
   [[nodiscard]] std::shared_ptr<void> publish(Metrics& metrics) const;

@@ -1,10 +1,10 @@
 #pragma once
 // Foghorn over HTTP: nodes and operators change the state, viewers and media servers ask.
 //
-//   request ── rate limit ── cluster ──┬── /play, /resolve          play.h
-//                                      ├── /v1/…, /nodes/…          changes.h, looks.h
+//   request ── rate limit ── cluster ──┬── /play, /resolve          play.cc
+//                                      ├── /v1/…, /nodes/…          changes.cc, looks.cc
 //                                      ├── /healthz, /readyz, /metrics
-//                                      └── /STREAM, /?query         compat.h
+//                                      └── /STREAM, /?query         compat.cc
 //
 // Decides nothing itself: a request becomes a call of a Cluster or a Federation, and an error a
 // status. docs/foghorn.md lists the routes.

@@ -101,7 +101,8 @@ class Cluster::Core {
   std::optional<Error> problem;  // with our id
   std::uint64_t skipped = 0;     // values that nobody can read
 
-  // What readers have. (libstdc++ 12 has no atomic shared_ptr to rely on: see mirror/table.h.)
+  // What readers have. (libstdc++ 12 has no atomic shared_ptr to rely on: see
+  // primitives/mirror/table.h.)
   std::shared_ptr<const balance::RoutingTable> table() const;
   std::shared_ptr<const balance::RoutingTable> table_here;
 
