@@ -1,5 +1,5 @@
--- Begins every script that writes to a board, behind primitives/lease/fence.lua: is the caller still
--- allowed to, and whom to tell.
+-- Begins every script that writes to a board, behind primitives/lease/fence.lua: is the caller
+-- still allowed to, and whom to tell.
 -- KEYS  1 fence of the caller's lease: "epoch counter", the newest token, then what is the lease's
 -- ARGV  1 epoch, or '' for who writes under no lease  2 counter  3 retention_ms of the fence
 --       4 n: how many announcements  then n times: channel, message
