@@ -10,9 +10,10 @@ set(CMAKE_CXX_FLAGS_RELEASE "-O2 -g1")
 
 find_program(CCACHE ccache)
 if(CCACHE)
-  # A precompiled header has its own time stamps; ccache is told to look at contents instead.
+  # A precompiled header has its own time stamps; ccache is told to look at contents instead, and that
+  # another clone of the same is the same.
   set(CMAKE_CXX_COMPILER_LAUNCHER
-      ${CMAKE_COMMAND} -E env
+      ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${CMAKE_SOURCE_DIR} CCACHE_NOHASHDIR=1
       CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime ${CCACHE})
 endif()
 
@@ -33,8 +34,10 @@ target_compile_options(warren_flags INTERFACE -Wall -Wextra -Wpedantic -Werror -
 target_compile_definitions(warren_flags INTERFACE
   BOOST_ASIO_SEPARATE_COMPILATION BOOST_ASIO_NO_DEPRECATED BOOST_BEAST_SEPARATE_COMPILATION
   SPDLOG_FMT_EXTERNAL)
+# The root is where batches (WarrenModule.cmake) find their files.
 target_include_directories(warren_flags INTERFACE
-  ${CMAKE_SOURCE_DIR}/src ${CMAKE_BINARY_DIR}/generated)
+  ${CMAKE_SOURCE_DIR}/src ${CMAKE_BINARY_DIR}/generated ${CMAKE_SOURCE_DIR})
+target_compile_options(warren_flags INTERFACE -ffile-prefix-map=${CMAKE_SOURCE_DIR}=.)
 target_link_libraries(warren_flags INTERFACE Boost::headers fmt::fmt Threads::Threads)
 
 find_program(MOLD mold)

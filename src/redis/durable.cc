@@ -12,7 +12,7 @@ namespace {
 constexpr std::size_t group_limit = 1024;
 // A write that cannot get its replicas holds up those behind it no longer than this at a time.
 constexpr auto longest_wait = 100ms;
-constexpr auto pause = 20ms;
+constexpr auto retry_pause = 20ms;
 
 }  // namespace
 
@@ -88,7 +88,7 @@ awaitable<void> DurableLane::run() {
       auto state = co_await asio::this_coro::cancellation_state;
       if (is_cancelled(state)) co_return;
       lane.hang_up(committed.error());
-      co_await sleep_for(pause);
+      co_await sleep_for(retry_pause);
     }
   };
   co_await until_cancelled(work(*this));

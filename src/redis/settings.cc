@@ -26,7 +26,7 @@ bool is_host_character(char c) {
 }
 
 // What of a value may stand in an error: one short line.
-std::string quoted(std::string_view text) {
+std::string in_quotes(std::string_view text) {
   constexpr std::size_t most = 80;
   std::string shown(text.substr(0, most));
   std::ranges::replace_if(shown, [](char c) { return c != ' ' && !is_printable(c); }, '?');
@@ -408,7 +408,7 @@ class Reader {
       if (!address || (!is_v6(name) && !check_host(name)))
         return fail(Errc::invalid,
                     "{}: {} is not address=name, as in 10.0.0.5:6379=redis-1.example",
-                    label_of("redis.tls-names"), quoted(part));
+                    label_of("redis.tls-names"), in_quotes(part));
       auto key = address->port == 0 ? address->host : to_string(*address);
       if (!settings_.tls.names.emplace(key, name).second)
         return fail(Errc::invalid, "{} has {} twice", label_of("redis.tls-names"), key);
@@ -447,7 +447,7 @@ Result<Address> parse_address(std::string_view text, std::uint16_t default_port)
                 "an address is host or host:port; a user and a password are given by settings of "
                 "their own, and a URL by REDIS_URL");
   auto address = parse_host_and_port(text, default_port);
-  if (!address) return fail(Errc::invalid, "{}: {}", quoted(text), address.error().what);
+  if (!address) return fail(Errc::invalid, "{}: {}", in_quotes(text), address.error().what);
   return address;
 }
 

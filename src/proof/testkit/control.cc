@@ -15,14 +15,14 @@ namespace warren::inline testkit {
 
 namespace {
 
-class Connection {
+class ControlConnection {
  public:
-  explicit Connection(Clock::time_point deadline) : deadline_(deadline) {}
-  ~Connection() {
+  explicit ControlConnection(Clock::time_point deadline) : deadline_(deadline) {}
+  ~ControlConnection() {
     if (fd_ >= 0) close(fd_);
   }
-  Connection(const Connection&) = delete;
-  Connection& operator=(const Connection&) = delete;
+  ControlConnection(const ControlConnection&) = delete;
+  ControlConnection& operator=(const ControlConnection&) = delete;
 
   Result<> connect(unsigned short port) {
     sockaddr_in address{};
@@ -122,7 +122,7 @@ class Connection {
 Result<std::vector<std::string>> control(const ControlTarget& target,
                                          const std::vector<std::string>& words,
                                          Clock::duration limit) {
-  Connection connection(Clock::now() + limit);
+  ControlConnection connection(Clock::now() + limit);
   std::vector<std::string> leaves;
   Result<> step = connection.connect(target.port);
   if (step && !target.user.empty()) {

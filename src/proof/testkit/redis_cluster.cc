@@ -11,11 +11,8 @@ namespace warren::inline testkit {
 
 namespace {
 
-constexpr auto settle_limit = 60s;
 constexpr int slot_count = 16384;
 constexpr std::size_t primary_count = 3;
-
-bool is_running(RedisServer& node) { return node.alive() && !node.is_paused(); }
 
 // One line of CLUSTER NODES.
 struct Peer {
@@ -124,14 +121,14 @@ const std::string& RedisCluster::id(const RedisServer& node) const {
 
 int RedisCluster::slot(const std::string& key) {
   for (auto& node : nodes_)
-    if (is_running(*node)) return std::stoi(node->cli({"CLUSTER", "KEYSLOT", key}));
+    if (node->is_running()) return std::stoi(node->cli({"CLUSTER", "KEYSLOT", key}));
   fail_test("no node runs");
 }
 
 Result<RedisServer*> RedisCluster::agreed_owner(int slot) {
   std::string agreed;
   for (auto& node : nodes_) {
-    if (!is_running(*node)) continue;
+    if (!node->is_running()) continue;
     auto seen = owner_seen_by(*node, slot);
     if (!agreed.empty() && seen != agreed)
       return fail(Errc::unavailable, "one node names {}, another {}", agreed, seen);
@@ -139,7 +136,7 @@ Result<RedisServer*> RedisCluster::agreed_owner(int slot) {
   }
   for (std::size_t i = 0; i < nodes_.size(); ++i) {
     if (ids_[i] != agreed) continue;
-    if (!is_running(*nodes_[i]))
+    if (!nodes_[i]->is_running())
       return fail(Errc::unavailable, "{} does not run", nodes_[i]->port());
     if (!nodes_[i]->cli({"CLUSTER", "INFO"}).contains("cluster_state:ok"))
       return fail(Errc::unavailable, "{} does not serve yet", nodes_[i]->port());

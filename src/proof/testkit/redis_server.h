@@ -18,6 +18,9 @@
 
 namespace warren::inline testkit {
 
+// For several servers to agree about themselves, on a machine that does much else.
+constexpr auto settle_limit = 60s;
+
 class RedisServer;
 
 struct RedisOptions {
@@ -62,6 +65,7 @@ class RedisServer {
   void restart();
   bool alive() { return process_->alive(); }
   bool is_paused() const { return process_->is_paused(); }
+  bool is_running() { return alive() && !is_paused(); }
   pid_t pid() const { return process_->pid(); }
 
   // The reply as text, the parts of an array on lines of their own. An error reply or none within

@@ -11,13 +11,9 @@ namespace warren::inline testkit {
 
 namespace {
 
-constexpr auto settle_limit = 60s;
-
 std::vector<RedisServer*> pointers(const std::array<std::unique_ptr<RedisServer>, 3>& owned) {
   return {owned[0].get(), owned[1].get(), owned[2].get()};
 }
-
-bool is_running(RedisServer& server) { return server.alive() && !server.is_paused(); }
 
 // A flat list of fields and values of several instances, each of which begins with "name".
 std::vector<std::map<std::string, std::string>> instances(const std::vector<std::string>& words) {
@@ -30,7 +26,7 @@ std::vector<std::map<std::string, std::string>> instances(const std::vector<std:
 }
 
 // What keeps this sentinel from being ready for a failover.
-Result<> is_settled(const RedisServer& sentinel) {
+Result<> knows_everybody(const RedisServer& sentinel) {
   auto replicas = instances(sentinel.cli_words({"SENTINEL", "REPLICAS", SentinelTrio::name}));
   auto others = instances(sentinel.cli_words({"SENTINEL", "SENTINELS", SentinelTrio::name}));
   if (replicas.size() != 2 || others.size() != 2)
@@ -90,7 +86,7 @@ std::vector<RedisServer*> SentinelTrio::sentinels() { return pointers(sentinels_
 Result<RedisServer*> SentinelTrio::agreed_primary() {
   std::string named;
   for (auto& sentinel : sentinels_) {
-    if (!is_running(*sentinel)) continue;
+    if (!sentinel->is_running()) continue;
     auto words = sentinel->cli_words({"SENTINEL", "GET-MASTER-ADDR-BY-NAME", name});
     auto& port = words.back();
     if (!named.empty() && named != port)
@@ -99,7 +95,7 @@ Result<RedisServer*> SentinelTrio::agreed_primary() {
   }
   for (auto& server : servers_) {
     if (std::to_string(server->peer_port()) != named) continue;
-    if (!is_running(*server)) return fail(Errc::unavailable, "{} does not run", named);
+    if (!server->is_running()) return fail(Errc::unavailable, "{} does not run", named);
     if (server->cli_words({"ROLE"}).front() == "master") return server.get();
     return fail(Errc::unavailable, "{} is named but is a replica", named);
   }
@@ -121,7 +117,7 @@ RedisServer& SentinelTrio::failover() {
   auto* old = &primary();
   // One that saw its clock step does nothing for a while.
   auto running = std::ranges::find_if(
-      sentinels_, [](auto& s) { return is_running(*s) && s->info("sentinel_tilt") == "0"; });
+      sentinels_, [](auto& s) { return s->is_running() && s->info("sentinel_tilt") == "0"; });
   if (running == sentinels_.end()) fail_test("no sentinel runs");
   (*running)->cli({"SENTINEL", "FAILOVER", name});
   return *wait_for(settle_limit, "a new primary", [&]() -> Result<RedisServer*> {
@@ -134,7 +130,8 @@ RedisServer& SentinelTrio::failover() {
 void SentinelTrio::wait_until_settled() {
   for (auto& sentinel : sentinels_) set_periods(*sentinel, "50", "50");
   for (auto& sentinel : sentinels_)
-    wait_for(settle_limit, "the sentinels know everybody", [&] { return is_settled(*sentinel); });
+    wait_for(settle_limit, "the sentinels know everybody",
+             [&] { return knows_everybody(*sentinel); });
   for (auto& sentinel : sentinels_) set_periods(*sentinel, "2000", "10000");
   // What sentinels know may be some seconds old.
   for (auto* replica : replicas())

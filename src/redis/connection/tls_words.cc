@@ -17,7 +17,7 @@ namespace warren::redis {
 namespace {
 
 // A certificate is written by others: control characters stay out of our logs.
-std::string printable(std::string text) {
+std::string masked(std::string text) {
   for (auto& c : text)
     if (c < ' ' || c > '~') c = '?';
   return text.substr(0, 253);
@@ -26,7 +26,7 @@ std::string printable(std::string text) {
 std::string text_of(const GENERAL_NAME& name) {
   if (name.type == GEN_DNS) {
     auto* bytes = reinterpret_cast<const char*>(ASN1_STRING_get0_data(name.d.dNSName));
-    return printable(std::string(bytes, std::size_t(ASN1_STRING_length(name.d.dNSName))));
+    return masked(std::string(bytes, std::size_t(ASN1_STRING_length(name.d.dNSName))));
   }
   if (name.type != GEN_IPADD) return "";
   auto* bytes = ASN1_STRING_get0_data(name.d.iPAddress);
@@ -55,7 +55,7 @@ std::string names_in(X509* certificate) {
   auto* subject = X509_get_subject_name(certificate);
   if (texts.empty() &&
       X509_NAME_get_text_by_NID(subject, NID_commonName, common, sizeof common) > 0)
-    texts.push_back(printable(common));
+    texts.push_back(masked(common));
   return texts.empty() ? "nobody" : fmt::format("{}", fmt::join(texts, ", "));
 }
 

@@ -79,7 +79,7 @@ namespace {
 
 constexpr auto poll_interval = 1s;     // besides listening for +switch-master
 constexpr auto probe_interval = 20ms;  // while there is no primary
-constexpr auto answer_limit = 1s;
+constexpr auto sentinel_limit = 1s;
 
 std::optional<Address> address_of(const std::string& host, const std::string& port) {
   bool is_v6 = host.find(':') != std::string::npos;
@@ -139,11 +139,11 @@ awaitable<void> SentinelConnector::follow(std::size_t index) {
 // Until the connection breaks: asks, then waits for news or for the time to ask again.
 Async<> SentinelConnector::listen(std::size_t index) {
   const auto& address = sentinel_dialer_.settings().addresses[index];
-  auto dialled = co_await sentinel_dialer_.dial(address, Clock::now() + answer_limit);
+  auto dialled = co_await sentinel_dialer_.dial(address, Clock::now() + sentinel_limit);
   if (!dialled) co_return std::unexpected(dialled.error());
   auto& sentinel = **dialled;
   Command subscribe("SUBSCRIBE", "+switch-master");
-  auto sent = co_await sentinel.send(std::string(subscribe.bytes()), Clock::now() + answer_limit);
+  auto sent = co_await sentinel.send(std::string(subscribe.bytes()), Clock::now() + sentinel_limit);
   if (!sent) co_return sent;
   for (;;) {
     auto reported = co_await report(index, sentinel);
@@ -161,7 +161,7 @@ Async<> SentinelConnector::report(std::size_t index, Conversation& sentinel) {
   questions.emplace_back("SENTINEL", "GET-MASTER-ADDR-BY-NAME", master);
   questions.emplace_back("SENTINEL", "MASTER", master);
   questions.emplace_back("SENTINEL", "REPLICAS", master);
-  auto answers = co_await sentinel.exchange(std::move(questions), Clock::now() + answer_limit);
+  auto answers = co_await sentinel.exchange(std::move(questions), Clock::now() + sentinel_limit);
   if (!answers) co_return std::unexpected(answers.error());
   const auto& primary = (*answers)[0].items;
   const auto& details = (*answers)[1];
@@ -225,10 +225,10 @@ awaitable<void> SentinelConnector::look_for_primary(TaskGroup& probes, Search& s
 // Asks one server for its role until it is the primary.
 awaitable<void> SentinelConnector::probe(Address address, Search& search) {
   for (;;) {
-    auto dialled = co_await dialer_.dial(address, Clock::now() + answer_limit);
+    auto dialled = co_await dialer_.dial(address, Clock::now() + sentinel_limit);
     if (!dialled) search.problems[address] = dialled.error().what;
     while (dialled) {
-      auto role = co_await (*dialled)->ask(Command("ROLE"), Clock::now() + answer_limit);
+      auto role = co_await (*dialled)->ask(Command("ROLE"), Clock::now() + sentinel_limit);
       if (!role) {
         search.problems[address] = role.error().what;
         break;

@@ -25,7 +25,7 @@ void put_place(const From& from, To& to) {
   to.set_geo_lon(from.geo_lon);
 }
 
-struct Writer {
+struct PayloadWriter {
   pb::PeerMessage& to;
 
   void operator()(const Hello& hello) const {
@@ -455,11 +455,11 @@ pb::PeerMessage to_wire(const Frame& frame) {
   pb::PeerMessage message;
   message.set_cluster_id(frame.cluster_id);
   if (frame.payloads.size() == 1) {
-    std::visit(Writer{message}, frame.payloads.front());
+    std::visit(PayloadWriter{message}, frame.payloads.front());
     return message;
   }
   for (const auto& payload : frame.payloads)
-    std::visit(Writer{*message.mutable_batch()->add_messages()}, payload);
+    std::visit(PayloadWriter{*message.mutable_batch()->add_messages()}, payload);
   return message;
 }
 

@@ -7,7 +7,7 @@ namespace warren::federation {
 namespace {
 
 constexpr std::size_t batch = 200;             // payloads in one frame
-constexpr std::size_t batch_bytes = 1u << 20;  // of one frame, about; four times that is refused
+constexpr std::size_t frame_bytes = 1u << 20;  // of one frame, about; four times that is refused
 constexpr std::size_t most_heard_bytes = 256u << 20;  // that one peer may make us remember
 
 // What goes into one frame.
@@ -18,10 +18,10 @@ class Batch {
     if constexpr (std::is_same_v<T, StreamAd>)
       bytes_ += size_of(payload);
     else
-      bytes_ += batch_bytes / batch;  // none of the others is larger
+      bytes_ += frame_bytes / batch;  // none of the others is larger
     payloads_.emplace_back(payload);
   }
-  bool is_full() const { return payloads_.size() >= batch || bytes_ >= batch_bytes; }
+  bool is_full() const { return payloads_.size() >= batch || bytes_ >= frame_bytes; }
   bool is_empty() const { return payloads_.empty(); }
   std::vector<Payload> take() {
     bytes_ = 0;
@@ -191,7 +191,7 @@ void PeerSession::on_time(Clock::time_point now) {
     for (const auto& edge : offer_->summary.edges) {
       if (!edge.now.tenant_id.empty() && !shares(edge.now.tenant_id)) continue;
       bytes += size_of(edge);
-      if (bytes > 2 * batch_bytes) break;  // one frame has it all
+      if (bytes > 2 * frame_bytes) break;  // one frame has it all
       summary.edges.push_back(edge);
     }
     push(std::move(summary));

@@ -10,7 +10,7 @@ namespace warren::foghorn {
 namespace {
 
 constexpr std::size_t most_body = 1u << 20;  // of all but reports
-constexpr std::size_t page_size = 1000, most_page = 10'000;
+constexpr std::size_t changes_page = 1000, most_changes = 10'000;
 
 // The next part of the path, if it can be the name of something.
 Result<std::string> next_id(Call& call, std::string_view what) {
@@ -206,7 +206,7 @@ Result<> change_artifact(Call& call, const std::string& id) {
 // A page of a list: ?offset=, ?limit=.
 Page page_of(const Call& call) {
   return {number_of(call, "offset", 0, std::size_t(-1)),
-          number_of(call, "limit", page_size, most_page)};
+          number_of(call, "limit", changes_page, most_changes)};
 }
 
 template <class List, class Show>

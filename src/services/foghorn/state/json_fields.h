@@ -23,8 +23,9 @@ namespace json = boost::json;
 // At most `bytes` long and 64 levels deep. Errc::invalid says what is wrong and where.
 Result<json::object> parse_object(std::string_view text, std::size_t bytes,
                                   json::storage_ptr memory = {}, std::size_t deepest = 64);
-constexpr std::size_t longest_value = 1u << 20;  // of an entity
-constexpr std::size_t deepest_part = 60;         // of what becomes a part of one
+constexpr std::size_t longest_value = 1u << 20;     // of an entity
+constexpr std::size_t longest_outputs = 64u << 10;  // of what a node says it can send
+constexpr std::size_t deepest_part = 60;            // of what becomes a part of one
 // Memory for an object that is read and let go: most of them need none of the heap.
 class Scratch {
  public:

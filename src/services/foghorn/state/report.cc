@@ -6,7 +6,7 @@ namespace warren::foghorn {
 
 namespace {
 
-constexpr std::size_t longest_report = 4u << 20, longest_outputs = 64u << 10;
+constexpr std::size_t longest_report = 4u << 20;
 
 // A group of members that newer and older nodes send in an object of its own.
 template <class Body>

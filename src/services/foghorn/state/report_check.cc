@@ -9,7 +9,7 @@ namespace warren::foghorn {
 
 namespace {
 
-constexpr std::size_t longest_text = 4096, most_words = 256, longest_outputs = 64u << 10;
+constexpr std::size_t longest_text = 4096, most_words = 256;
 constexpr std::int64_t most_viewers = 1'000'000'000;
 constexpr double most_bytes = 1e18;  // of memory or a second: an exabyte
 

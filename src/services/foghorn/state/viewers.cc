@@ -10,10 +10,10 @@ namespace warren::foghorn {
 
 namespace {
 
-constexpr auto patience = 30s;                   // for a viewer to come
-constexpr int most_at_once = 10'000;             // of a node that are given up in one go
-constexpr auto memory = 5min;                    // of one who is gone
-constexpr std::size_t most_viewers = 1'000'000;  // in all; beyond it the oldest are forgotten
+constexpr auto viewer_patience = 30s;          // for a viewer to come
+constexpr int most_at_once = 10'000;           // of a node that are given up in one go
+constexpr auto memory = 5min;                  // of one who is gone
+constexpr std::size_t most_known = 1'000'000;  // in all; beyond it the oldest are forgotten
 // Pending ones of one node, stream and address. More than that come from behind one address rarely,
 // and one who only asks must not make a node look busy.
 constexpr std::size_t most_waiting = 32;
@@ -145,7 +145,7 @@ struct Viewers::Book {
   // At most so many of each, so that nobody waits for a crowd that is given up.
   void expire(Node& node, Clock::time_point now, int most) {
     for (int i = 0; i < most && !node.pending.empty(); ++i) {
-      if (now - node.pending.front().since <= patience) break;
+      if (now - node.pending.front().since <= viewer_patience) break;
       abandon(node.pending.begin(), now);
     }
     for (int i = 0; i < most && !node.gone.empty(); ++i) {
@@ -184,11 +184,11 @@ std::string Viewers::redirect(Clock::time_point now, std::string_view node_id,
   if (waiting != book_->pending_at.end() && waiting->second.size() >= most_waiting) return id;
   auto& node = book_->node(node_id);
   if (book_->size == 0) {  // once, or a book that grows stands still while it is sorted anew
-    book_->by_id.reserve(most_viewers);
-    book_->pending_at.reserve(most_viewers);
+    book_->by_id.reserve(most_known);
+    book_->pending_at.reserve(most_known);
   }
   book_->expire(node, now, 4);
-  if (book_->size >= most_viewers) {
+  if (book_->size >= most_known) {
     auto& oldest = node.gone.empty() ? node.pending : node.gone;
     if (!oldest.empty()) book_->erase(oldest, oldest.begin());
   }
