@@ -3,7 +3,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help up demo down build test bench lint fmt clean setup
+.PHONY: help up demo down build test sanitize soak bench lint fmt clean setup
 BIN := build/release/bin
 
 help: ## this list
@@ -22,8 +22,14 @@ build: setup ## build/release/bin/warren
 	cmake --preset release
 	cmake --build --preset release --target warren
 
-test: setup ## every test: release, then ASan and UBSan, then TSan for what has threads
-	@scripts/test
+test: setup ## every test, on the build that users get
+	@scripts/test release
+
+sanitize: setup ## the tests under ASan and UBSan, and what has threads under TSan
+	@scripts/test asan tsan
+
+soak: setup ## the long runs: an hour each of faults, schedules and random queries; HOURS=0.1 for a look
+	@scripts/soak $(HOURS)
 
 bench: build ## the benchmarks, or one with PART=redis; also to build/bench/<part>.jsonl
 	cmake --build --preset release
@@ -31,7 +37,7 @@ bench: build ## the benchmarks, or one with PART=redis; also to build/bench/<par
 	@for program in $(BIN)/bench_$(or $(PART),*); do \
 	  part=$${program##*/bench_}; $$program | tee build/bench/$$part.jsonl; done
 
-lint: setup ## clang-format on all; clang-tidy on what changed since the last release, or LINT=all
+lint: setup ## layout, layers, and clang-tidy on what has changed since it found nothing
 	@scripts/lint
 
 fmt: ## lay out every C++ file as clang-format wants it
