@@ -6,7 +6,7 @@
 #include "search/query/rank.h"
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "search/literal.cc"
+#define HWY_TARGET_INCLUDE "search/text/literal.cc"
 #include <hwy/foreach_target.h>  // includes this file once for each kind of vector
 #include <hwy/highway.h>
 
