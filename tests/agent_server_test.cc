@@ -4,7 +4,6 @@
 #include "services/board/agent/agent.h"
 #include "services/board/agent/container.h"
 #include "services/board/agent/contract.h"
-#include "services/board/agent/git.h"
 #include "with_board.h"
 
 using namespace warren;
@@ -527,7 +526,8 @@ TEST_CASE("a worktree per claim: its commits stay, the tree goes, and the worksp
     setup.argv = {"sh", "-c",
                   "git init -q -b main . && mkdir sub && touch sub/here && git add sub && "
                   "git -c user.name=a -c user.email=a@b commit -q -m first && "
-                  "mkdir -p sub/.warren/worktrees/old-Coder-999999999"};
+                  "git worktree add -q sub/.warren/worktrees/0123abcd-Coder-999999999 && "
+                  "echo '*' > sub/.warren/.gitignore"};
     setup.folder = folder.path();
     setup.environment = agent::least_environment();
     auto made = value_of(co_await agent::run_tool(setup));
@@ -543,18 +543,20 @@ TEST_CASE("a worktree per claim: its commits stay, the tree goes, and the worksp
     terms.role.workspace = crew::WorkspaceMode::worktree;
     auto body = [](Board& on, Agent&, TempFolder& where) -> awaitable<void> {
       auto trees = where.path() / "sub/.warren/worktrees";
-      CHECK(!std::filesystem::exists(trees / "old-Coder-999999999"));
+      CHECK(!std::filesystem::exists(trees / "0123abcd-Coder-999999999"));
       auto claim = co_await goal(on);
       co_await grant(on, claim);
       auto result = co_await result_of(on, claim);
       CHECK(result.type == "CodeCommit");
       CHECK(!std::filesystem::exists(where.path() / "sub/page"));
       CHECK(std::filesystem::is_empty(trees));
-      auto look = agent::git_command(
-          where.path(), {"for-each-ref", "--format=%(objectname) %(refname)", "refs/warren"});
+      agent::ToolTerms look;
+      look.folder = where.path();
+      look.environment = agent::least_environment();
+      look.argv = {"git", "for-each-ref", "--format=%(objectname) %(refname)", "refs/warren"};
       auto refs = value_of(co_await agent::run_tool(look));
       CHECK(refs.out == fmt::format("{} refs/warren/{}/Coder\n", result.payload, claim.id));
-      look = agent::git_command(where.path(), {"status", "--porcelain"});
+      look.argv = {"git", "status", "--porcelain"};
       refs = value_of(co_await agent::run_tool(look));
       CHECK(refs.out.empty());
     };

@@ -11,6 +11,7 @@
 
 #include "cli/cli.h"
 #include "cli/redis/survey.h"
+#include "search/source/git.h"
 
 namespace warren::cli {
 
@@ -60,10 +61,13 @@ void check_installed(Findings& findings) {
     findings.push_back({"redis-server", Mark::warn, "not installed",
                         "apt install redis-server, if a Redis is to run on this machine"});
   }
-  if (auto git = first_line_of("git --version"))
-    findings.push_back({"git", Mark::ok, "installed, " + git->substr(git->rfind(' ') + 1), ""});
-  else
+  auto git = search::run_child(search::child_of(git::version_command()), "", 1u << 10);
+  if (git) {
+    auto line = git->substr(0, git->find('\n'));
+    findings.push_back({"git", Mark::ok, "installed, " + line.substr(line.rfind(' ') + 1), ""});
+  } else {
     findings.push_back({"git", Mark::warn, "not installed", "apt install git"});
+  }
 }
 
 void check_open_files(Findings& findings) {

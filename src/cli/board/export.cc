@@ -19,7 +19,9 @@ class Archive {
   static Result<Archive> open(std::string path) {
     Archive archive(std::move(path));
     if (archive.path_ == "-") return archive;
-    archive.file_ = std::fopen(archive.part().c_str(), "we");
+    // Made anew: what has this name may be a link that came with somebody's repository.
+    std::remove(archive.part().c_str());
+    archive.file_ = std::fopen(archive.part().c_str(), "wxe");
     if (archive.file_) return archive;
     return std::unexpected(file_error(archive.path_, errno));
   }

@@ -5,6 +5,7 @@
 #include <iostream>
 
 #include "cli/board/stream.h"
+#include "search/source/git.h"
 #include "services/board/orchestrator/control.h"
 #include "services/board/watch/workflow.h"
 
@@ -34,13 +35,21 @@ Result<std::string> read_goal(std::string goal) {
   return goal;
 }
 
+Result<std::string> answer_of(const git::Command& command) {
+  return search::run_child(search::child_of(command), "", 64u << 20);
+}
+
 // Of the folder that we are in, if that is a git tree at all.
 bool has_uncommitted_changes() {
-  auto* git = ::popen("git status --porcelain 2>/dev/null", "r");  // NOLINT(cert-env33-c)
-  if (!git) return false;
-  bool is_dirty = std::fgetc(git) != EOF;
-  ::pclose(git);
-  return is_dirty;
+  auto repository = git::repository_around(".");
+  if (!repository) return false;
+  auto answer = answer_of(git::layout_command(*repository));
+  if (!answer) return false;
+  auto layout = git::parse_layout(*answer);
+  if (!layout) return false;
+  auto own = git::PrivateGit::create(*layout);
+  auto status = own ? answer_of(own->status(repository->tree)) : std::unexpected(own.error());
+  return status && !status->empty();
 }
 
 Async<board::Artefact> create_goal(Board& board, std::string goal) {

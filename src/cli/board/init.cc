@@ -1,8 +1,7 @@
 // warren init: a crew that works, to begin with.
 #include <fmt/format.h>
 
-#include <fstream>
-
+#include "base/folder.h"
 #include "cli/board/crew_file.h"
 
 namespace warren::cli {
@@ -52,34 +51,25 @@ printf '"summary":"published"}\n'
 struct NewFile {
   fs::path path;
   const char* text;
-  bool is_program;
+  unsigned mode;
 };
 
-Result<> write_file(const NewFile& file) {
-  std::error_code error;
-  if (file.path.has_parent_path()) fs::create_directories(file.path.parent_path(), error);
-  std::ofstream out(file.path, std::ios::binary | std::ios::trunc);
-  out << file.text;
-  out.close();
-  if (!out) return fail(Errc::denied, "{} cannot be written", file.path.string());
-  if (file.is_program)
-    fs::permissions(file.path,
-                    fs::perms::owner_exec | fs::perms::group_exec | fs::perms::others_exec,
-                    fs::perm_options::add, error);
-  if (error) return fail(Errc::denied, "{}: {}", file.path.string(), error.message());
-  return ok;
-}
-
 Result<Exit> init(const std::string& crew_file, const std::string& program, bool is_forced) {
-  const NewFile files[] = {{crew_file, crew_text, false},
-                           {"agents/writer.sh", writer_text, true},
-                           {"agents/publisher.sh", publisher_text, true}};
+  const NewFile files[] = {{crew_file, crew_text, 0666},
+                           {"agents/writer.sh", writer_text, 0777},
+                           {"agents/publisher.sh", publisher_text, 0777}};
   std::error_code ignored;
   for (const auto& file : files)
     if (!is_forced && fs::exists(fs::symlink_status(file.path, ignored)))
       return fail(Errc::refused, "{} is here already; --force replaces it", file.path.string());
+  // This may be a clone of somebody's repository, and what has these names a link to anywhere.
+  auto here = Folder::open(".");
+  if (!here) return std::unexpected(here.error());
+  auto agents = here->make_folder("agents");
+  if (!agents) return std::unexpected(agents.error());
   for (const auto& file : files) {
-    auto written = write_file(file);
+    const auto& folder = file.path.has_parent_path() ? *agents : *here;
+    auto written = folder.replace(file.path.filename(), file.text, file.mode);
     if (!written) return std::unexpected(written.error());
     fmt::print("Wrote {}\n", file.path.string());
   }

@@ -12,11 +12,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-bool is_there(const fs::path& path) {
-  std::error_code ignored;
-  return fs::exists(path, ignored);
-}
-
 bool is_bare(const fs::path& folder) {
   std::error_code ignored;
   if (!fs::is_directory(folder / "objects", ignored) || !fs::is_directory(folder / "refs", ignored))
@@ -32,17 +27,9 @@ bool is_bare(const fs::path& folder) {
           head.substr(0, 40).find_first_not_of("0123456789abcdef") == std::string::npos);
 }
 
-// The nearest folder, from this one upwards, that is a work tree.
-std::optional<fs::path> tree_around(fs::path folder) {
-  for (;; folder = folder.parent_path()) {
-    if (is_there(folder / ".git")) return folder;
-    if (!folder.has_relative_path()) return std::nullopt;
-  }
-}
-
 // Somebody who names a folder that git ignores wants to see it.
 bool is_ignored(const fs::path& root, const std::string& below) {
-  auto terms = search::git_of_user(root, {"check-ignore", "--", "./" + below});
+  auto terms = search::git_in(root, {"check-ignore", "--", "./" + below}, git::Obeys::person);
   return search::run_child(terms, "", 1u << 20).has_value();
 }
 
@@ -67,17 +54,18 @@ Result<SearchPlace> find_place(const std::optional<std::string>& given,
     if (refs.empty()) refs.emplace_back("HEAD");
     return SearchPlace{Kind::repository, folder, "", std::move(refs), here};
   }
-  auto tree = tree_around(folder);
-  if (!tree && !refs.empty())
+  auto repository = git::repository_around(folder);
+  if (!repository && !refs.empty())
     return fail(Errc::not_found, "{} is in no repository, so that it has no {}", folder.string(),
                 refs[0]);
-  if (!tree) return SearchPlace{Kind::folder, folder, "", {}, here};
+  if (!repository) return SearchPlace{Kind::folder, folder, "", {}, here};
+  const auto& tree = repository->tree;
   std::string below;
-  if (given && *tree != folder) below = folder.lexically_relative(*tree).string() + "/";
-  if (!refs.empty()) return SearchPlace{Kind::repository, *tree, below, std::move(refs), here};
-  if (!below.empty() && is_ignored(*tree, below))
+  if (given && tree != folder) below = folder.lexically_relative(tree).string() + "/";
+  if (!refs.empty()) return SearchPlace{Kind::repository, tree, below, std::move(refs), here};
+  if (!below.empty() && is_ignored(tree, below))
     return SearchPlace{Kind::folder, folder, "", {}, here};
-  return SearchPlace{Kind::tree, *tree, below, {}, here};
+  return SearchPlace{Kind::tree, tree, below, {}, here};
 }
 
 SearchPlace plain_place(const std::optional<std::string>& given) {

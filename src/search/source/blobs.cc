@@ -126,7 +126,7 @@ Result<> Reading::read(std::span<const Job> part) {
   if (part.empty()) return ok;
   std::string names;
   for (const auto& job : part) names += job.entry->blob + '\n';
-  auto child = Child::start(git(path, {"cat-file", "--batch", "--buffer"}));
+  auto child = Child::start(git_in(path, {"cat-file", "--batch", "--buffer"}));
   if (!child) return std::unexpected(child.error());
   BlobStream stream(std::move(*child), std::move(names));
   for (const auto& job : part) {

@@ -29,7 +29,7 @@ Result<std::vector<std::string>> commits_of(const std::string& path,
       return fail(Errc::invalid, "\"{}\" is not the name of a ref", ref);
     input += ref + "^{commit}\n";
   }
-  auto output = run_child(git(path, {"cat-file", "--batch-check"}), input, 1u << 20);
+  auto output = run_child(git_in(path, {"cat-file", "--batch-check"}), input, 1u << 20);
   if (!output) return std::unexpected(output.error());
   std::vector<std::string> commits;
   std::string_view rest = *output;
@@ -131,7 +131,7 @@ Result<Listing> list_repository(const std::string& path, std::vector<std::string
   Listing listing;
   Lister lister(listing, limits);
   for (std::size_t i = 0; i < refs.size(); ++i) {
-    auto tree = run_child(git(path, {"ls-tree", "-r", "-z", "-l", "--full-tree", (*commits)[i]}),
+    auto tree = run_child(git_in(path, {"ls-tree", "-r", "-z", "-l", "--full-tree", (*commits)[i]}),
                           "", most_tree_bytes);
     if (!tree) return std::unexpected(tree.error());
     auto added = lister.add(*tree, static_cast<std::uint16_t>(i));

@@ -1,11 +1,13 @@
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <map>
 
 #include "proof/testkit/temp_folder.h"
 #include "search/index/test_texts.h"
+#include "search/source/folder.h"
 #include "search/source/test_repository.h"
 
 namespace warren::search {
@@ -151,6 +153,12 @@ TEST_CASE("a hostile configuration runs nothing and fetches nothing") {
   auto got = read(repository.path, {});
   REQUIRE(got);
   CHECK(got->documents["a.c"][0].text == "int a;\n");
+  CHECK(!fs::exists(trap));
+  // The work tree too, where the person's own settings are obeyed, and wherever it is said to be.
+  repository.run({"config", "core.worktree", "/"});
+  auto tree = list_work_tree(repository.path.string(), {});
+  REQUIRE(tree);
+  CHECK(std::ranges::count(tree->entries, "a.c", &TreeEntry::path) == 1);
   CHECK(!fs::exists(trap));
   // A text that is missing would be fetched by a command of the attacker's.
   repository.run({"config", "extensions.partialClone", "origin"});

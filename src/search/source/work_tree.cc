@@ -60,9 +60,12 @@ Result<Listing> list_once(const std::string& path, const SourceLimits& limits, b
   std::vector<Found> found(2);
   FileLister lister(limits);
   auto done = in_parallel(2, [&](int thread) -> Result<> {
-    auto terms = thread == 0
-                     ? git_of_user(path, {"ls-files", "-z", "--cached"})
-                     : git_of_user(path, {"ls-files", "-z", "--others", "--exclude-standard"});
+    std::vector<std::string> words{"ls-files", "-z"};
+    if (thread == 0)
+      words.emplace_back("--cached");
+    else
+      words.insert(words.end(), {"--others", "--exclude-standard"});
+    auto terms = git_in(path, std::move(words), git::Obeys::person);
     auto list = run_child(terms, "", most_list_bytes);
     if (!list) return std::unexpected(list.error());
     auto& into = found[static_cast<std::size_t>(thread)];

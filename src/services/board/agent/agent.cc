@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/log.h"
-#include "services/board/agent/git.h"
+#include "services/board/agent/worktree.h"
 
 namespace warren {
 

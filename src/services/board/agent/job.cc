@@ -7,6 +7,7 @@
 #include "services/board/agent/container.h"
 #include "services/board/agent/contract.h"
 #include "services/board/agent/git.h"
+#include "services/board/agent/worktree.h"
 
 namespace warren::agent {
 
@@ -119,7 +120,7 @@ Async<Artefact> work_in_tree(const Job& job) {
     auto kept = co_await keep_commit(job.workspace, ref, result->payload);
     if (!kept) log::warn("agent.commit_not_kept", "ref", ref, "why", kept.error().what);
   }
-  auto removed = co_await remove_worktree(job.workspace, tree->root);
+  auto removed = co_await remove_worktree(job.workspace, name);
   if (!removed)
     log::warn("agent.tree_left", "tree", tree->root.string(), "why", removed.error().what);
   co_return result;
