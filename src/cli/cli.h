@@ -89,6 +89,15 @@ void add_completion(CLI::App& root, Action& chosen);
 void add_serve(CLI::App& root, Action& chosen);
 void add_foghorn_looks(CLI::App& root, Action& chosen);
 
+// The words of a command line. CLI11 is included by what reads and explains them, not by commands:
+// its headers take longer to compile than most of those.
+CLI::App* add_command(CLI::App& parent, const std::string& name, const std::string& help,
+                      const std::string& group = "");
+void set_footer(CLI::App& app, const std::string& text);  // below the options of its help
+void need_command(CLI::App& app);                         // it is nothing without one of its own
+void when_chosen(CLI::App& app, std::function<void()> action);
+std::string program_of(const CLI::App& app);  // the name that the program was called by
+
 // An option with a value of this kind ("TIME", "FILE", "a|b|c"), checked when it is read.
 using Check = std::function<Result<>(std::string_view value)>;
 CLI::Option* add_value(CLI::App& app, const std::string& name, const std::string& kind,
@@ -97,6 +106,9 @@ std::string value_of(const CLI::Option& option);
 // An option without a value.
 CLI::Option* add_switch(CLI::App& app, const std::string& name, const std::string& help);
 CLI::Option* add_json(CLI::App& app);  // --json
+bool is_given(const CLI::Option& option);
+void require(CLI::Option& option);
+void hide(CLI::Option& option);  // from help
 
 std::string flag_of(const Setting& setting);     // --redis-url
 std::string path_of(const CLI::App& app);        // warren redis ping

@@ -120,17 +120,16 @@ std::string script(const CLI::App& root, const std::string& shell) {
 }  // namespace
 
 void add_completion(CLI::App& root, Action& chosen) {
-  auto* app =
-      root.add_subcommand("completion", "A script with which the shell completes these commands")
-          ->group("Your shell");
-  app->footer(
-      "Examples\n"
-      "  echo 'source <(warren completion bash)' >> ~/.bashrc\n"
-      "  echo 'source <(warren completion zsh)' >> ~/.zshrc      # after compinit");
+  auto* app = add_command(root, "completion",
+                          "A script with which the shell completes these commands", "Your shell");
+  set_footer(*app,
+             "Examples\n"
+             "  echo 'source <(warren completion bash)' >> ~/.bashrc\n"
+             "  echo 'source <(warren completion zsh)' >> ~/.zshrc      # after compinit");
   auto* shell = add_value(*app, "shell", "bash|zsh", "the shell that reads the script",
                           one_of({"bash", "zsh"}))
                     ->required();
-  app->callback([=, &root, &chosen] {
+  when_chosen(*app, [=, &root, &chosen] {
     chosen = [=, &root](const Context&) -> Result<Exit> {
       fmt::print("{}", script(root, value_of(*shell)));
       return Exit::ok;

@@ -1,7 +1,6 @@
 // warren config show: every setting, and where its value came from.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <boost/json.hpp>
 
 #include "cli/cli.h"
@@ -38,20 +37,21 @@ void print_json(const Config& config) {
 }  // namespace
 
 void add_config(CLI::App& root, Action& chosen) {
-  auto* config = root.add_subcommand("config", "The settings in force")->group("This machine");
-  config->require_subcommand(1);
-  auto* show = config->add_subcommand("show", "Every setting, its value and where that came from");
-  show->footer(
+  auto* config = add_command(root, "config", "The settings in force", "This machine");
+  need_command(*config);
+  auto* show = add_command(*config, "show", "Every setting, its value and where that came from");
+  set_footer(
+      *show,
       "Secrets are masked. A value is taken from the first of: flag, environment (X, or the file\n"
       "that X_FILE names), configuration file, default.\n\n"
       "Example\n"
       "  REDIS_URL=redis://redis.example warren config show");
   auto* as_json = add_json(*show);
-  show->callback([=, &chosen] {
+  when_chosen(*show, [=, &chosen] {
     chosen = [=](const Context& context) -> Result<Exit> {
       auto loaded = load_config(context);
       if (!loaded) return std::unexpected(loaded.error());
-      if (as_json->count() > 0)
+      if (is_given(*as_json))
         print_json(*loaded);
       else
         print_table(*loaded, context.out);

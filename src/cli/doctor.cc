@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 #include <sys/resource.h>
 
-#include <CLI/CLI.hpp>
 #include <boost/json.hpp>
 #include <charconv>
 #include <cstdio>
@@ -327,10 +326,10 @@ void print_json(const Findings& findings, bool is_fit) {
 }  // namespace
 
 void add_doctor(CLI::App& root, Action& chosen) {
-  auto* app =
-      root.add_subcommand("doctor", "Check this machine and its Redis, and how to mend them")
-          ->group("This machine");
-  app->footer(
+  auto* app = add_command(root, "doctor", "Check this machine and its Redis, and how to mend them",
+                          "This machine");
+  set_footer(
+      *app,
       "Exits with 0 when nothing failed; warnings are advice. With a failure it exits with 1.\n"
       "That no Redis is configured and none runs here is a warning.\n\n"
       "Example\n"
@@ -339,7 +338,7 @@ void add_doctor(CLI::App& root, Action& chosen) {
   auto* timeout = add_value(*app, "--timeout", "TIME",
                             "for each step: finding the servers, examining them, the topology",
                             duration(), "2s");
-  app->callback([=, &chosen] {
+  when_chosen(*app, [=, &chosen] {
     chosen = [=](const Context& context) -> Result<Exit> {
       auto config = load_config(context);
       if (!config) return std::unexpected(config.error());
@@ -353,7 +352,7 @@ void add_doctor(CLI::App& root, Action& chosen) {
       if (!checked) return checked;
       bool is_fit = std::ranges::none_of(
           findings, [](const Finding& finding) { return finding.mark == Mark::fail; });
-      if (as_json->count() > 0)
+      if (is_given(*as_json))
         print_json(findings, is_fit);
       else
         print(findings, context.out);

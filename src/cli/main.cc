@@ -129,8 +129,8 @@ void add_everything(CLI::App& root, const std::string& program, Action& chosen) 
   add_search(root, chosen);
   add_serve(root, chosen);
   add_foghorn_looks(root, chosen);
-  auto* redis = root.add_subcommand("redis", "Look at Redis")->group("Look at Redis");
-  redis->require_subcommand(1);
+  auto* redis = add_command(root, "redis", "Look at Redis", "Look at Redis");
+  need_command(*redis);
   add_redis_ping(*redis, chosen);
   add_redis_info(*redis, chosen);
   add_redis_private(*redis, chosen);
@@ -153,7 +153,7 @@ Paint paint_for(const CLI::App& root, const Environment& environment, int file) 
 // A file that was asked for must exist; one in the usual places may.
 std::string config_file(const CLI::App& root, const Environment& environment) {
   auto* given = root.get_option("--config");
-  if (given->count() > 0) return value_of(*given);
+  if (is_given(*given)) return value_of(*given);
   if (auto file = variable(environment, "WARREN_CONFIG"); !file.empty()) return file;
   auto home = variable(environment, "HOME");
   auto folder = variable(environment, "XDG_CONFIG_HOME");
@@ -171,7 +171,7 @@ ConfigSources sources_of(const CLI::App& root, Environment environment) {
   for (auto& setting : all_settings()) {
     bool is_flag = !setting.secret && !is_of_foghorn(setting);
     auto* option = is_flag ? root.get_option(flag_of(setting)) : nullptr;
-    if (option && option->count() > 0) sources.flags[setting.name] = value_of(*option);
+    if (option && is_given(*option)) sources.flags[setting.name] = value_of(*option);
   }
   return sources;
 }

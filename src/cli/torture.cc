@@ -3,7 +3,6 @@
 
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <filesystem>
 #include <random>
 #include <set>
@@ -149,9 +148,10 @@ Result<Exit> torture_all(const TortureOptions& options, const Context& context) 
 }  // namespace
 
 void add_torture(CLI::App& root, Action& chosen) {
-  auto* app = root.add_subcommand("torture", "Leases and mirrors under faults: are promises kept?")
-                  ->group("Convince yourself");
-  app->footer(
+  auto* app = add_command(root, "torture", "Leases and mirrors under faults: are promises kept?",
+                          "Convince yourself");
+  set_footer(
+      *app,
       "Starts private Redis servers (single, Sentinel, Cluster) and processes that use them, "
       "kills,\n"
       "stops and cuts them off, steps their clocks, and judges what happened. Your own Redis is "
@@ -164,7 +164,7 @@ void add_torture(CLI::App& root, Action& chosen) {
       "printed.");
   auto* what = add_value(*app, "what", "lease|mirror|all", "what to torture",
                          one_of({"lease", "mirror", "all"}), "all");
-  auto* is_sim = app->add_flag("--sim")->description("in a simulation instead of on real servers");
+  auto* is_sim = add_switch(*app, "--sim", "in a simulation instead of on real servers");
   auto* seconds = add_value(*app, "--seconds", "N", "how long; begun rounds are finished",
                             whole_number(1, 1'000'000), "60");
   auto* schedules =
@@ -172,15 +172,15 @@ void add_torture(CLI::App& root, Action& chosen) {
                 whole_number(1, 1'000'000'000));
   auto* seed = add_value(*app, "--seed", "N", "where chance begins; by default a new one",
                          whole_number(0, 1'000'000'000));
-  app->callback([=, &chosen] {
+  when_chosen(*app, [=, &chosen] {
     chosen = [=](const Context& context) -> Result<Exit> {
       TortureOptions options{.what = value_of(*what),
-                             .is_sim = is_sim->count() > 0,
+                             .is_sim = is_given(*is_sim),
                              .length = std::chrono::seconds(std::stoll(value_of(*seconds)))};
-      options.schedules = schedules->count() > 0 ? std::stoull(value_of(*schedules)) : 0;
+      options.schedules = is_given(*schedules) ? std::stoull(value_of(*schedules)) : 0;
       if (options.schedules > 0 && !options.is_sim)
         return fail(Errc::invalid, "--schedules is for --sim; real rounds have --seconds");
-      options.seed = seed->count() > 0 ? std::stoull(value_of(*seed)) : random_seed();
+      options.seed = is_given(*seed) ? std::stoull(value_of(*seed)) : random_seed();
       return torture_all(options, context);
     };
   });

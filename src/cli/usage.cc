@@ -161,6 +161,17 @@ Misuse explain_unknown_command(const CLI::App& app, const std::string& word) {
 
 }  // namespace
 
+CLI::App* add_command(CLI::App& parent, const std::string& name, const std::string& help,
+                      const std::string& group) {
+  auto* app = parent.add_subcommand(name, help);
+  return group.empty() ? app : app->group(group);
+}
+
+void set_footer(CLI::App& app, const std::string& text) { app.footer(text); }
+void need_command(CLI::App& app) { app.require_subcommand(1); }
+void when_chosen(CLI::App& app, std::function<void()> action) { app.callback(std::move(action)); }
+std::string program_of(const CLI::App& app) { return root_of(app).get_name(); }
+
 CLI::Option* add_value(CLI::App& app, const std::string& name, const std::string& kind,
                        const std::string& help, Check check, const std::string& fallback) {
   auto* option = app.add_option(name, help);
@@ -180,6 +191,10 @@ CLI::Option* add_switch(CLI::App& app, const std::string& name, const std::strin
 CLI::Option* add_json(CLI::App& app) {
   return add_switch(app, "--json", "JSON on one line, for programs");
 }
+
+bool is_given(const CLI::Option& option) { return option.count() > 0; }
+void require(CLI::Option& option) { option.required(); }
+void hide(CLI::Option& option) { option.group(""); }
 
 std::string value_of(const CLI::Option& option) {
   return option.count() > 0 ? option.results().back() : option.get_default_str();

@@ -59,22 +59,24 @@ Async<Exit> run_agent(redis::Client& client, std::string prefix, std::string wan
 }  // namespace
 
 void add_agent(CLI::App& root, Action& chosen) {
-  auto* agent = root.add_subcommand("agent", "Run agents yourself")->group("Agents and their work");
-  agent->require_subcommand(1);
-  auto* app = agent->add_subcommand("run", "Run one agent of a running instance here");
-  app->footer(
+  auto* agent = add_command(root, "agent", "Run agents yourself", "Agents and their work");
+  need_command(*agent);
+  auto* app = add_command(*agent, "run", "Run one agent of a running instance here");
+  set_footer(
+      *app,
       "The agents of an instance run with it. This runs one more, on this or another machine, in\n"
       "this folder. Where several have one role, each runs its tool for each grant, and the first\n"
       "result counts. It ends with SIGTERM: its tools get that too, and what they were granted is\n"
       "worked off by the next agent of the role.\n\n"
       "Example\n"
       "  warren agent run Coder --name myproject");
-  auto* role = add_value(*app, "role", "ROLE", "which one", nullptr)->required();
+  auto* role = add_value(*app, "role", "ROLE", "which one", nullptr);
+  require(*role);
   auto* prefix = add_prefix(*app);
   auto* name = add_name(*app, "of which instance; by default that of this folder");
   auto* file = add_value(*app, "--file", "FILE", "the file that describes the agents", nullptr,
                          crew_file_name(root));
-  app->callback([=, &chosen] {
+  when_chosen(*app, [=, &chosen] {
     chosen = [=](const Context& context) -> Result<Exit> {
       auto talkative = context;
       if (!context.sources.environment.contains("WARREN_LOG_LEVEL"))

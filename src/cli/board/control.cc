@@ -24,7 +24,7 @@ Result<> check_text(std::string_view text) {
 CLI::Option* add_id(CLI::App& app, const std::string& help) {
   auto* id =
       add_value(app, "id", "ID", help + "; its first four characters may be enough", nullptr);
-  id->required();
+  require(*id);
   return id;
 }
 
@@ -32,7 +32,7 @@ CLI::Option* add_id(CLI::App& app, const std::string& help) {
 using Step = Async<Exit> (*)(Chosen& chosen, std::vector<std::string> words);
 void add_step(CLI::App& app, Action& chosen, std::vector<CLI::Option*> words, Step step) {
   auto which = add_which(app);
-  app.callback([=, &chosen] {
+  when_chosen(app, [=, &chosen] {
     chosen = [=](const Context& context) -> Result<Exit> {
       std::vector<std::string> values;
       for (auto* word : words) values.push_back(value_of(*word));
@@ -129,38 +129,38 @@ Async<Exit> resume_work(Chosen& chosen, std::vector<std::string> /*words*/) {
   co_return Exit::ok;
 }
 
-CLI::App* add_command(CLI::App& root, const char* name, const char* what, const char* more) {
-  auto* app = root.add_subcommand(name, what)->group("Work and watch");
-  app->footer(more);
+CLI::App* add_control(CLI::App& root, const char* name, const char* what, const char* more) {
+  auto* app = add_command(root, name, what, "Work and watch");
+  set_footer(*app, more);
   return app;
 }
 
 }  // namespace
 
 void add_questions(CLI::App& root, Action& chosen) {
-  auto* app = add_command(root, "questions", "What agents ask, and nobody has answered",
+  auto* app = add_control(root, "questions", "What agents ask, and nobody has answered",
                           "One on a line: id, who asks, the question; the oldest first.");
   add_step(*app, chosen, {}, list_questions);
 }
 
 void add_answer(CLI::App& root, Action& chosen) {
-  auto* app = add_command(root, "answer", "Answer a question of an agent",
+  auto* app = add_control(root, "answer", "Answer a question of an agent",
                           "Example\n  warren answer 3f2a \"the blue one\"");
   auto* id = add_id(*app, "the question");
   auto* text = add_value(*app, "text", "TEXT", "the answer", check_text);
-  text->required();
+  require(*text);
   add_step(*app, chosen, {id, text}, give_answer);
 }
 
 void add_explain(CLI::App& root, Action& chosen) {
-  auto* app = add_command(
+  auto* app = add_control(
       root, "explain", "Why a claim is not done yet",
       "Whose bids are missing, who was granted it and has not delivered, where it stands "
       "in a\nqueue, or how it ended.\n\nExample\n  warren explain 3f2a");
   auto which = add_which(*app);
   auto* id = add_id(*app, "a claim, or the artefact that it is on");
   auto crew_file = crew_file_name(*app);
-  app->callback([=, &chosen] {
+  when_chosen(*app, [=, &chosen] {
     chosen = [=](const Context& context) -> Result<Exit> {
       auto crew = find_crew(context, crew_file);
       if (!crew) return std::unexpected(crew.error());
@@ -172,7 +172,7 @@ void add_explain(CLI::App& root, Action& chosen) {
 }
 
 void add_cancel(CLI::App& root, Action& chosen) {
-  auto* app = add_command(root, "cancel", "End a claim, or all work on a goal",
+  auto* app = add_control(root, "cancel", "End a claim, or all work on a goal",
                           "Example\n  warren cancel 3f2a --reason \"not needed any more\"");
   auto* id = add_id(*app, "a claim, or a goal");
   auto* reason = add_value(*app, "--reason", "TEXT", "is told to whoever asks", check_text,
@@ -181,14 +181,14 @@ void add_cancel(CLI::App& root, Action& chosen) {
 }
 
 void add_retry(CLI::App& root, Action& chosen) {
-  auto* app = add_command(root, "retry", "Try again what a terminated claim was about",
+  auto* app = add_control(root, "retry", "Try again what a terminated claim was about",
                           "Example\n  warren retry 3f2a");
   auto* id = add_id(*app, "a terminated claim");
   add_step(*app, chosen, {id}, retry_claim);
 }
 
 void add_pause(CLI::App& root, Action& chosen) {
-  auto* app = add_command(root, "pause", "Let an instance begin no further work",
+  auto* app = add_control(root, "pause", "Let an instance begin no further work",
                           "Who works goes on until he is done. It lasts until `warren resume`.");
   auto* reason = add_value(*app, "--reason", "TEXT", "is told to whoever asks", check_text,
                            "paused by the user");
@@ -197,7 +197,7 @@ void add_pause(CLI::App& root, Action& chosen) {
 
 void add_resume(CLI::App& root, Action& chosen) {
   auto* app =
-      add_command(root, "resume", "Let a paused instance go on", "Example\n  warren resume");
+      add_control(root, "resume", "Let a paused instance go on", "Example\n  warren resume");
   add_step(*app, chosen, {}, resume_work);
 }
 

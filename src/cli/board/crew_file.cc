@@ -5,9 +5,7 @@
 namespace warren::cli {
 
 std::string crew_file_name(const CLI::App& app) {
-  const auto* root = &app;
-  while (root->get_parent()) root = root->get_parent();
-  const auto& name = root->get_name();
+  auto name = program_of(app);
   return (name == "holt" || name == "sett" ? name : "warren") + ".yml";
 }
 

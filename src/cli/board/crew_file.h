@@ -1,6 +1,5 @@
 #pragma once
 // The crew of a folder, for the commands that need one.
-#include <CLI/CLI.hpp>
 
 #include "cli/cli.h"
 #include "services/board/crew/crew.h"

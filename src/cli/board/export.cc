@@ -176,8 +176,9 @@ Async<Exit> export_board(Chosen& chosen, std::string path) {
 }  // namespace
 
 void add_export(CLI::App& root, Action& chosen) {
-  auto* app = root.add_subcommand("export", "A board as lines of JSON")->group("Work and watch");
-  app->footer(
+  auto* app = add_command(root, "export", "A board as lines of JSON", "Work and watch");
+  set_footer(
+      *app,
       "Artefacts, claims, bids and queues; what changes meanwhile may be in it or not. What cannot "
       "be\n"
       "read is named and left out, and the exit code is 1.\n\n"
@@ -186,7 +187,7 @@ void add_export(CLI::App& root, Action& chosen) {
       "  warren export | zstd >board.jsonl.zst");
   auto which = add_which(*app);
   auto* file = add_value(*app, "file", "FILE", "where to; -: standard output", nullptr, "-");
-  app->callback([=, &chosen] {
+  when_chosen(*app, [=, &chosen] {
     chosen = [=](const Context& context) -> Result<Exit> {
       return with_board(context, which_of(which), Need::data,
                         [&](Chosen& of) { return export_board(of, value_of(*file)); });

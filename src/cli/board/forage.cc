@@ -113,20 +113,20 @@ Async<Exit> forage(Chosen& chosen, ForageOptions options) {
 }  // namespace
 
 void add_forage(CLI::App& root, Action& chosen) {
-  auto* app = root.add_subcommand("forage", "Give an instance a goal")->group("Work and watch");
-  app->footer(
-      "With --watch it shows the workflow of this goal, and ends with it: 0 when a Terminal "
-      "artefact\n"
-      "was made, 1 when it failed.\n\n"
-      "Examples\n"
-      "  warren forage --goal \"a web page about herons\"\n"
-      "  warren forage --goal - --watch <goal.txt");
+  auto* app = add_command(root, "forage", "Give an instance a goal", "Work and watch");
+  set_footer(*app,
+             "With --watch it shows the workflow of this goal, and ends with it: 0 when a Terminal "
+             "artefact\n"
+             "was made, 1 when it failed.\n\n"
+             "Examples\n"
+             "  warren forage --goal \"a web page about herons\"\n"
+             "  warren forage --goal - --watch <goal.txt");
   auto which = add_which(*app);
   auto* goal = add_value(*app, "-g,--goal", "TEXT",
                          "what is wanted; -: read it from standard input", nullptr);
-  goal->required();
+  require(*goal);
   auto* watches = add_switch(*app, "-w,--watch", "show what comes of it, until its end");
-  app->callback([=, &chosen] {
+  when_chosen(*app, [=, &chosen] {
     chosen = [=](const Context& context) -> Result<Exit> {
       auto text = read_goal(value_of(*goal));
       if (!text) return std::unexpected(text.error());
@@ -135,7 +135,7 @@ void add_forage(CLI::App& root, Action& chosen) {
                    "{} this git tree has changes that are not committed; agents that work on a "
                    "commit do not see them\n",
                    context.err.yellow("warning:"));
-      ForageOptions options{*std::move(text), watches->count() > 0, which.program, context.out,
+      ForageOptions options{*std::move(text), is_given(*watches), which.program, context.out,
                             context.err};
       return with_board(context, which_of(which), Need::running,
                         [&](Chosen& of) { return forage(of, std::move(options)); });

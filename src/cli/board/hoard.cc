@@ -9,7 +9,7 @@ namespace warren::cli {
 
 namespace {
 
-constexpr std::size_t page_size = 1000;
+constexpr std::size_t rows_at_once = 1000;
 
 struct HoardOptions {
   std::string id;
@@ -30,7 +30,7 @@ Async<Exit> show_one(Board& board, std::string id_begin, Output output) {
 board::Listing listing_of(const watch::Filter& filter) {
   board::Listing listing;
   listing.order = board::Order::oldest_first;
-  listing.limit = page_size;
+  listing.limit = rows_at_once;
   if (filter.since) listing.since = *filter.since;
   if (filter.until) listing.until = *filter.until;
   // A type without anything special in it has an index of its own; not so its short form.
@@ -95,9 +95,10 @@ Async<Exit> hoard(Chosen& chosen, HoardOptions options) {
 }  // namespace
 
 void add_hoard(CLI::App& root, Action& chosen) {
-  auto* app = root.add_subcommand("hoard", "What is on a board: all of it, or one artefact")
-                  ->group("Work and watch");
-  app->footer(
+  auto* app = add_command(root, "hoard", "What is on a board: all of it, or one artefact",
+                          "Work and watch");
+  set_footer(
+      *app,
       "The oldest first. Of an ID its first four characters are enough, as long as only one begins "
       "so.\n"
       "A GLOB is one of the shell over the whole type: *, ?, [a-z], \\.\n\n"
@@ -108,7 +109,7 @@ void add_hoard(CLI::App& root, Action& chosen) {
   auto* id = add_value(*app, "id", "ID", "one artefact, whole", nullptr);
   auto filter = add_filter(*app);
   auto* output = add_output(*app);
-  app->callback([=, &chosen] {
+  when_chosen(*app, [=, &chosen] {
     chosen = [=](const Context& context) -> Result<Exit> {
       auto wanted = filter_of(filter);
       if (!wanted) return std::unexpected(wanted.error());

@@ -270,9 +270,10 @@ Async<Exit> import_board(redis::Client& client, Which which, Lines& lines,
 }  // namespace
 
 void add_import(CLI::App& root, Action& chosen) {
-  auto* app = root.add_subcommand("import", "Bring an export back, to an empty board")
-                  ->group("Work and watch");
-  app->footer(
+  auto* app =
+      add_command(root, "import", "Bring an export back, to an empty board", "Work and watch");
+  set_footer(
+      *app,
       "All lines are checked before the first is written. What is there already is left as it is; "
       "what\n"
       "is there and differs is refused. The instance need not run: name it with --name.\n\n"
@@ -280,7 +281,7 @@ void add_import(CLI::App& root, Action& chosen) {
       "  warren import --name copy board.jsonl");
   auto which = add_which(*app);
   auto* file = add_value(*app, "file", "FILE", "where from; -: standard input", nullptr, "-");
-  app->callback([=, &chosen] {
+  when_chosen(*app, [=, &chosen] {
     chosen = [=](const Context& context) -> Result<Exit> {
       Lines lines;
       auto opened = lines.open(value_of(*file));

@@ -81,14 +81,15 @@ Result<Exit> init(const std::string& crew_file, const std::string& program, bool
 }  // namespace
 
 void add_init(CLI::App& root, Action& chosen) {
-  auto* app = root.add_subcommand("init", "Write an example of agents that work, to begin with")
-                  ->group("Agents and their work");
-  auto crew_file = crew_file_name(root), program = root.get_name();
-  app->footer(fmt::format("Writes {}, agents/writer.sh and agents/publisher.sh in this folder.",
-                          crew_file));
+  auto* app = add_command(root, "init", "Write an example of agents that work, to begin with",
+                          "Agents and their work");
+  auto crew_file = crew_file_name(root), program = program_of(root);
+  set_footer(*app,
+             fmt::format("Writes {}, agents/writer.sh and agents/publisher.sh in this folder.",
+                         crew_file));
   auto* force = add_switch(*app, "--force", "replace these files where they exist");
-  app->callback([=, &chosen] {
-    chosen = [=](const Context&) { return init(crew_file, program, force->count() > 0); };
+  when_chosen(*app, [=, &chosen] {
+    chosen = [=](const Context&) { return init(crew_file, program, is_given(*force)); };
   });
 }
 

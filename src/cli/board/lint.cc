@@ -6,17 +6,19 @@
 namespace warren::cli {
 
 void add_lint(CLI::App& root, Action& chosen) {
-  auto* app = root.add_subcommand("lint", "Check the file that describes the agents")
-                  ->group("Agents and their work");
+  auto* app = add_command(root, "lint", "Check the file that describes the agents",
+                          "Agents and their work");
   auto fallback = crew_file_name(root);
-  app->footer(fmt::format(
-      "Prints every mistake with its line. The exit code is 0 when there is none, also when there\n"
-      "are warnings, 2 when there are mistakes, and 1 when there is no such file.\n\n"
-      "Example\n"
-      "  warren lint {}",
-      fallback));
+  set_footer(
+      *app,
+      fmt::format("Prints every mistake with its line. The exit code is 0 when there is none, also "
+                  "when there\n"
+                  "are warnings, 2 when there are mistakes, and 1 when there is no such file.\n\n"
+                  "Example\n"
+                  "  warren lint {}",
+                  fallback));
   auto* file = add_value(*app, "file", "FILE", "the file", nullptr, fallback);
-  app->callback([=, &chosen] {
+  when_chosen(*app, [=, &chosen] {
     chosen = [=](const Context& context) -> Result<Exit> {
       auto crew = load_crew(context, value_of(*file));
       if (!crew && crew.error().code == Errc::invalid) {

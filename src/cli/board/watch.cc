@@ -38,9 +38,10 @@ Async<Exit> watch_board(Chosen& chosen, WatchOptions options) {
 }  // namespace
 
 void add_watch(CLI::App& root, Action& chosen) {
-  auto* app = root.add_subcommand("watch", "What happens on a board, as it happens")
-                  ->group("Work and watch");
-  app->footer(
+  auto* app =
+      add_command(root, "watch", "What happens on a board, as it happens", "Work and watch");
+  set_footer(
+      *app,
       "With --since, --until, --type or --agent it begins with what happened before: no gap and "
       "nothing\n"
       "twice between the two. Bids and grants are shown live only. A TIME is a moment "
@@ -54,12 +55,12 @@ void add_watch(CLI::App& root, Action& chosen) {
   auto* output = add_output(*app);
   auto* until_completion = add_switch(*app, "--exit-on-completion",
                                       "end with the first Terminal artefact, be it shown or not");
-  app->callback([=, &chosen] {
+  when_chosen(*app, [=, &chosen] {
     chosen = [=](const Context& context) -> Result<Exit> {
       auto wanted = filter_of(filter);
       if (!wanted) return std::unexpected(wanted.error());
       bool with_history = !wanted->is_empty();
-      WatchOptions options{{*std::move(wanted), with_history, until_completion->count() > 0},
+      WatchOptions options{{*std::move(wanted), with_history, is_given(*until_completion)},
                            output_of(*output),
                            context.out,
                            context.err};

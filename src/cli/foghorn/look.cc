@@ -1,7 +1,6 @@
 // foghorn nodes, streams, artifacts, peers, leader, balance: what a running instance knows.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <boost/json.hpp>
 #include <charconv>
 #include <cmath>
@@ -95,15 +94,15 @@ struct List {
 };
 
 void add_one_list(CLI::App& root, Action& chosen, const List& list) {
-  auto* app = root.add_subcommand(list.name, list.about)->group("Foghorn");
+  auto* app = add_command(root, list.name, list.about, "Foghorn");
   auto options = add_foghorn_options(*app);
   auto* in_json = add_json(*app);
-  app->callback([=, &chosen] {
+  when_chosen(*app, [=, &chosen] {
     chosen = [=](const Context& context) -> Result<Exit> {
       auto said = ask_foghorn(context, options, list.target);
       if (!said) return std::unexpected(said.error());
       if (!is_table(&*said)) return no_foghorn();
-      if (in_json->count() > 0)
+      if (is_given(*in_json))
         fmt::print("{}\n", json::serialize(*said));
       else
         print_table(said->as_array(), list.columns, context.out);
@@ -120,15 +119,15 @@ void print_leader(const json::object& says) {
 }
 
 void add_leader(CLI::App& root, Action& chosen) {
-  auto* app = root.add_subcommand("leader", "Who leads the cluster")->group("Foghorn");
+  auto* app = add_command(root, "leader", "Who leads the cluster", "Foghorn");
   auto options = add_foghorn_options(*app);
   auto* in_json = add_json(*app);
-  app->callback([=, &chosen] {
+  when_chosen(*app, [=, &chosen] {
     chosen = [=](const Context& context) -> Result<Exit> {
       auto said = ask_foghorn(context, options, "/v1/leader");
       if (!said) return std::unexpected(said.error());
       if (!said->is_object()) return no_foghorn();
-      if (in_json->count() > 0)
+      if (is_given(*in_json))
         fmt::print("{}\n", json::serialize(*said));
       else
         print_leader(said->as_object());
@@ -168,8 +167,8 @@ Check degrees(double most) {
 }
 
 void add_balance(CLI::App& root, Action& chosen) {
-  auto* app = root.add_subcommand("balance", "The best nodes for a viewer")->group("Foghorn");
-  app->footer("Example\n  foghorn balance demo --lat 52.1 --lon 4.3 --explain");
+  auto* app = add_command(root, "balance", "The best nodes for a viewer", "Foghorn");
+  set_footer(*app, "Example\n  foghorn balance demo --lat 52.1 --lon 4.3 --explain");
   auto* stream = add_value(*app, "stream", "STREAM", "its name; without one: any node", nullptr);
   auto* lat = add_value(*app, "--lat", "DEGREES", "where the viewer is", degrees(90), "");
   auto* lon = add_value(*app, "--lon", "DEGREES", "where the viewer is", degrees(180), "");
@@ -178,23 +177,23 @@ void add_balance(CLI::App& root, Action& chosen) {
   auto* explains = add_switch(*app, "--explain", "every node, with all parts of its score");
   auto options = add_foghorn_options(*app);
   auto* in_json = add_json(*app);
-  app->callback([=, &chosen] {
+  when_chosen(*app, [=, &chosen] {
     chosen = [=](const Context& context) -> Result<Exit> {
       auto target =
-          "/v1/balance?stream=" + percent_encoded(stream->count() > 0 ? value_of(*stream) : "");
+          "/v1/balance?stream=" + percent_encoded(is_given(*stream) ? value_of(*stream) : "");
       for (auto [name, option] : {std::pair{"lat", lat}, {"lon", lon}, {"cap", cap}})
-        if (option->count() > 0)
+        if (is_given(*option))
           target += fmt::format("&{}={}", name, percent_encoded(value_of(*option)));
-      if (source->count() > 0) target += "&source=1";
-      if (explains->count() > 0) target += "&explain=1";
+      if (is_given(*source)) target += "&source=1";
+      if (is_given(*explains)) target += "&explain=1";
       auto said = ask_foghorn(context, options, std::move(target));
       if (!said) return std::unexpected(said.error());
       if (!said->is_object() || !is_table(said->get_object().if_contains("nodes")))
         return no_foghorn();
-      if (in_json->count() > 0)
+      if (is_given(*in_json))
         fmt::print("{}\n", json::serialize(*said));
       else
-        print_choice(said->as_object(), explains->count() > 0, context.out);
+        print_choice(said->as_object(), is_given(*explains), context.out);
       return said->as_object().contains("why_none") ? Exit::failed : Exit::ok;
     };
   });

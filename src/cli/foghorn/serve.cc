@@ -3,8 +3,6 @@
 #include <signal.h>
 #include <sys/resource.h>
 
-#include <CLI/CLI.hpp>
-
 #include "base/log.h"
 #include "cli/foghorn/foghorn.h"
 #include "cli/instance/which.h"
@@ -364,8 +362,9 @@ Result<Exit> serve_alone(const Context& context, ServeTerms terms) {
 }  // namespace
 
 void add_serve(CLI::App& root, Action& chosen) {
-  auto* app = root.add_subcommand("serve", "Run an instance of Foghorn")->group("Foghorn");
-  app->footer(
+  auto* app = add_command(root, "serve", "Run an instance of Foghorn", "Foghorn");
+  set_footer(
+      *app,
       "Without a Redis in the settings it lives in memory, alone. SIGTERM ends it: requests under "
       "way\n"
       "are answered, leadership goes to the next instance. FOGHORN_TOKEN (or FOGHORN_TOKEN_FILE) "
@@ -389,10 +388,10 @@ void add_serve(CLI::App& root, Action& chosen) {
   add("--instance-id", "foghorn.instance-id", "ID");
   add("--policy", "foghorn.policy", "compat|fair");
   add("--peers", "foghorn.peers", "LIST");
-  app->callback([=, &chosen] {
+  when_chosen(*app, [=, &chosen] {
     chosen = [=](Context context) -> Result<Exit> {
       for (const auto& [setting, option] : flags)
-        if (option->count() > 0) context.sources.flags[setting] = value_of(*option);
+        if (is_given(*option)) context.sources.flags[setting] = value_of(*option);
       auto config = load_config(context);
       if (config && !config->at("log.level").is_set) {
         context.sources.flags["log.level"] = "info";

@@ -3,7 +3,6 @@
 
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <cerrno>
 #include <cstring>
 #include <fstream>
@@ -51,10 +50,10 @@ Result<Exit> run_simulate(const SimulateOptions& options) {
 }  // namespace
 
 void add_simulate(CLI::App& root, Action& chosen) {
-  auto* app =
-      root.add_subcommand("simulate", "How viewers would spread over the nodes of a cluster")
-          ->group("Convince yourself");
-  app->footer(
+  auto* app = add_command(root, "simulate", "How viewers would spread over the nodes of a cluster",
+                          "Convince yourself");
+  set_footer(
+      *app,
       "Nodes, viewers and faults in virtual time, with the real decisions: no Redis, no server, "
       "and\n"
       "the same seed is the same run. \"not shared\": instances that do not know of each other's\n"
@@ -86,7 +85,7 @@ void add_simulate(CLI::App& root, Action& chosen) {
       },
       "all");
   auto* svg = add_value(*app, "--svg", "FILE", "also a chart of load over time", nullptr);
-  app->callback([=, &chosen] {
+  when_chosen(*app, [=, &chosen] {
     chosen = [=](const Context&) -> Result<Exit> {
       SimulateOptions options;
       auto& terms = options.terms;

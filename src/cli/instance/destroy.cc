@@ -179,9 +179,10 @@ Async<Exit> destroy(redis::Client& client, DestroyOptions options) {
 }  // namespace
 
 void add_destroy(CLI::App& root, Action& chosen) {
-  auto* app = root.add_subcommand("destroy", "Remove what an instance left: its board and its logs")
-                  ->group("Instances");
-  app->footer(
+  auto* app = add_command(root, "destroy", "Remove what an instance left: its board and its logs",
+                          "Instances");
+  set_footer(
+      *app,
       "Not while it runs, and not before its name was typed. What guards against a late write of "
       "its\n"
       "last orchestrator stays for a day, and then goes by itself.\n\n"
@@ -192,11 +193,11 @@ void add_destroy(CLI::App& root, Action& chosen) {
   auto* is_dry = add_switch(*app, "--dry-run", "only say what would be removed");
   auto* yes_name =
       add_value(*app, "--yes-name", "NAME", "the name once more, instead of typing it", nullptr);
-  app->callback([=, &chosen] {
+  when_chosen(*app, [=, &chosen] {
     chosen = [=](const Context& context) -> Result<Exit> {
       auto logs = state_folder(context);
       if (!logs) return std::unexpected(logs.error());
-      DestroyOptions options{which_of(which), value_of(*yes_name), is_dry->count() > 0,
+      DestroyOptions options{which_of(which), value_of(*yes_name), is_given(*is_dry),
                              *std::move(logs)};
       return with_registry(context, which.program, [&](redis::Client& client) {
         return destroy(client, std::move(options));

@@ -144,25 +144,26 @@ Async<Exit> down(redis::Client& client, DownOptions options, bool& others) {
 }  // namespace
 
 void add_down(CLI::App& root, Action& chosen) {
-  auto* app = root.add_subcommand("down", "Stop an instance; its data stays")->group("Instances");
-  app->footer(
+  auto* app = add_command(root, "down", "Stop an instance; its data stays", "Instances");
+  set_footer(
+      *app,
       "Without a name: the latest instance of this folder, else the latest of this user. Of one "
       "whose\n"
       "process was killed it waits until its name is free, which is at the latest after its "
       "--ttl.\n\n"
       "Example\n"
       "  warren down --name myproject");
-  auto program = root.get_name();
+  auto program = program_of(root);
   auto* prefix = add_prefix(*app);
   auto* name = add_name(*app, "which one");
   auto* timeout =
       add_value(*app, "--timeout", "TIME", "until it must have stopped", duration(), "15s");
-  app->callback([=, &chosen] {
+  when_chosen(*app, [=, &chosen] {
     chosen = [=](const Context& context) -> Result<Exit> {
       auto redis = find_instance_redis(context);
       if (!redis) return std::unexpected(redis.error());
       DownOptions options{value_of(*prefix), value_of(*name), program,
-                          *parse_duration(value_of(*timeout)), timeout->count() > 0};
+                          *parse_duration(value_of(*timeout)), is_given(*timeout)};
       if (!redis->is_there) return std::unexpected(nothing_to_stop(options));
       bool others = false;
       auto done = with_instance_redis(*redis, 5s, [&](redis::Client& client) {

@@ -11,9 +11,7 @@
 namespace warren::cli {
 
 CLI::Option* add_prefix(CLI::App& app) {
-  auto* root = &app;
-  while (root->get_parent()) root = root->get_parent();
-  auto name = root->get_name();
+  auto name = program_of(app);
   auto fallback = name == "holt" || name == "sett" ? name : "warren";
   return add_value(
       app, "--prefix", "WORD", "what the keys of all instances begin with",

@@ -1,6 +1,5 @@
 #pragma once
 // What up, down, list and the orchestrator share.
-#include <CLI/CLI.hpp>
 #include <filesystem>
 
 #include "cli/cli.h"

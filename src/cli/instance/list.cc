@@ -76,8 +76,9 @@ Async<Exit> list(redis::Client& client, std::string prefix, bool in_json, Paint 
 }  // namespace
 
 void add_list(CLI::App& root, Action& chosen) {
-  auto* app = root.add_subcommand("list", "The instances of this Redis")->group("Instances");
-  app->footer(
+  auto* app = add_command(root, "list", "The instances of this Redis", "Instances");
+  set_footer(
+      *app,
       "A stale instance is one whose orchestrator died: it blocks nobody, and its entry is "
       "removed\n"
       "by the next `warren up`. Health is what a page answers to /readyz, within a second.\n\n"
@@ -85,16 +86,16 @@ void add_list(CLI::App& root, Action& chosen) {
       "  warren list --json");
   auto* prefix = add_prefix(*app);
   auto* in_json = add_json(*app);
-  app->callback([=, &chosen] {
+  when_chosen(*app, [=, &chosen] {
     chosen = [=](const Context& context) -> Result<Exit> {
       auto redis = find_instance_redis(context);
       if (!redis) return std::unexpected(redis.error());
       if (!redis->is_there) {
-        show({}, value_of(*prefix), in_json->count() > 0, context.out);
+        show({}, value_of(*prefix), is_given(*in_json), context.out);
         return Exit::ok;
       }
       return with_instance_redis(*redis, 5s, [&](redis::Client& client) {
-        return list(client, value_of(*prefix), in_json->count() > 0, context.out);
+        return list(client, value_of(*prefix), is_given(*in_json), context.out);
       });
     };
   });

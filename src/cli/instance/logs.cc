@@ -160,9 +160,9 @@ Result<std::string> name_here(const Context& context, const Which& which) {
 }  // namespace
 
 void add_logs(CLI::App& root, Action& chosen) {
-  auto* app =
-      root.add_subcommand("logs", "What the orchestrator of an instance wrote")->group("Instances");
-  app->footer(
+  auto* app = add_command(root, "logs", "What the orchestrator of an instance wrote", "Instances");
+  set_footer(
+      *app,
       "This run, and a few before it. Of an instance that was started on this machine, by this "
       "user.\n\n"
       "Examples\n"
@@ -171,7 +171,7 @@ void add_logs(CLI::App& root, Action& chosen) {
   auto which = add_which(*app);
   auto* agent = add_value(*app, "agent", "AGENT", "only lines about this agent", nullptr);
   auto* follows = add_switch(*app, "-f,--follow", "go on with what it writes from now on");
-  app->callback([=, &chosen] {
+  when_chosen(*app, [=, &chosen] {
     chosen = [=](const Context& context) -> Result<Exit> {
       auto meant = which_of(which);
       if (meant.name.empty()) {
@@ -182,7 +182,7 @@ void add_logs(CLI::App& root, Action& chosen) {
       auto folder = state_folder(context);
       if (!folder) return std::unexpected(folder.error());
       return print_logs(daemon_log(*folder, meant.prefix, meant.name), value_of(*agent),
-                        follows->count() > 0);
+                        is_given(*follows));
     };
   });
 }

@@ -145,9 +145,10 @@ Result<Exit> orchestrate(const Context& context, const std::string& crew_file,
 }  // namespace
 
 void add_orchestrate(CLI::App& root, Action& chosen) {
-  auto* app = root.add_subcommand("orchestrate", "Run an instance here, not as a daemon")
-                  ->group("Instances");
-  app->footer(
+  auto* app =
+      add_command(root, "orchestrate", "Run an instance here, not as a daemon", "Instances");
+  set_footer(
+      *app,
       "`warren up` starts this in the background. It ends with SIGTERM, with `warren down`, or "
       "when it\n"
       "loses its name; then it says so and ends with 1. With --standby it waits for a running\n"
@@ -163,20 +164,20 @@ void add_orchestrate(CLI::App& root, Action& chosen) {
   auto* report_to =
       add_value(*app, "--report-to", "N", "a descriptor for one line about how the start went",
                 whole_number(0, 1'000'000), "");
-  report_to->group("");  // between `up` and us
-  app->callback([=, &chosen] {
+  hide(*report_to);  // between `up` and us
+  when_chosen(*app, [=, &chosen] {
     chosen = [=](const Context& context) -> Result<Exit> {
       OrchestratorOptions options{.prefix = value_of(*prefix),
                                   .terms = {.name = value_of(*name),
                                             .workspace = workspace_here(),
-                                            .is_forced = force->count() > 0,
+                                            .is_forced = is_given(*force),
                                             .pid = getpid(),
                                             .host = host_name(),
                                             .user = user_name(),
                                             .ttl = *parse_duration(value_of(*ttl))}};
-      options.stands_by = standby->count() > 0;
-      options.with_agents = no_agents->count() == 0;
-      if (report_to->count() > 0) options.report_to = std::stoi(value_of(*report_to));
+      options.stands_by = is_given(*standby);
+      options.with_agents = !is_given(*no_agents);
+      if (is_given(*report_to)) options.report_to = std::stoi(value_of(*report_to));
       signal(SIGPIPE, SIG_IGN);
       auto ended = orchestrate(context, crew_file, options);
       if (!ended)

@@ -86,19 +86,19 @@ Async<Exit> show_status(Chosen& chosen, std::string prefix, bool in_json, Paint 
 }  // namespace
 
 void add_status(CLI::App& root, Action& chosen) {
-  auto* app = root.add_subcommand("status", "One instance: its state, its board, its health")
-                  ->group("Instances");
-  app->footer(
-      "Health is what its page answers to /readyz, within a second.\n\n"
-      "Example\n"
-      "  warren status --name myproject --json");
+  auto* app =
+      add_command(root, "status", "One instance: its state, its board, its health", "Instances");
+  set_footer(*app,
+             "Health is what its page answers to /readyz, within a second.\n\n"
+             "Example\n"
+             "  warren status --name myproject --json");
   auto which = add_which(*app);
   auto* in_json = add_json(*app);
-  app->callback([=, &chosen] {
+  when_chosen(*app, [=, &chosen] {
     chosen = [=](const Context& context) -> Result<Exit> {
       auto meant = which_of(which);
       return with_board(context, meant, Need::data, [&](Chosen& of) {
-        return show_status(of, meant.prefix, in_json->count() > 0, context.out);
+        return show_status(of, meant.prefix, is_given(*in_json), context.out);
       });
     };
   });

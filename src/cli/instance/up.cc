@@ -169,8 +169,9 @@ Result<Exit> up(InstanceRedis redis, const UpOptions& options, const std::string
 }  // namespace
 
 void add_up(CLI::App& root, Action& chosen) {
-  auto* app = root.add_subcommand("up", "Start an instance for this folder")->group("Instances");
-  app->footer(
+  auto* app = add_command(root, "up", "Start an instance for this folder", "Instances");
+  set_footer(
+      *app,
       "Returns when the instance is ready; it goes on in the background. Where no Redis is "
       "configured,\n"
       "and none listens on port 6379 here, all instances of a user share a private one, which is\n"
@@ -178,7 +179,7 @@ void add_up(CLI::App& root, Action& chosen) {
       "Examples\n"
       "  warren up\n"
       "  warren up --name myproject");
-  auto program = root.get_name();
+  auto program = program_of(root);
   auto crew_file = crew_file_name(*app);
   auto* prefix = add_prefix(*app);
   auto* name = add_name(*app, "by default the next of default-1, default-2, …");
@@ -186,16 +187,16 @@ void add_up(CLI::App& root, Action& chosen) {
   auto* ttl = add_ttl(*app);
   auto* no_agents = add_no_agents(*app);
   auto* timeout = add_value(*app, "--timeout", "TIME", "until it must be ready", duration(), "30s");
-  app->callback([=, &chosen] {
+  when_chosen(*app, [=, &chosen] {
     chosen = [=](const Context& context) -> Result<Exit> {
       // What is wrong with it is told here, and not in the log of a daemon.
       auto crew = find_crew(context, crew_file);
       if (!crew) return std::unexpected(crew.error());
       auto redis = find_instance_redis(context);
       if (!redis) return std::unexpected(redis.error());
-      UpOptions options{value_of(*prefix),       value_of(*name),
-                        value_of(*ttl),          force->count() > 0,
-                        no_agents->count() == 0, *parse_duration(value_of(*timeout))};
+      UpOptions options{value_of(*prefix),     value_of(*name),
+                        value_of(*ttl),        is_given(*force),
+                        !is_given(*no_agents), *parse_duration(value_of(*timeout))};
       auto started = up(std::move(*redis), options, program);
       if (!*crew && started && *started == Exit::ok)
         fmt::print("  There is no {} here, so nobody works on goals: `{} init` writes one.\n",

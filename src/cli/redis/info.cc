@@ -1,7 +1,6 @@
 // warren redis info: what the servers are, and how they are.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <boost/json.hpp>
 #include <iterator>
 
@@ -135,19 +134,19 @@ Async<Exit> info(redis::Client& client, Paint paint, std::chrono::milliseconds t
 }  // namespace
 
 void add_redis_info(CLI::App& redis, Action& chosen) {
-  auto* app = redis.add_subcommand("info", "Topology, and the state of every server");
-  app->footer(
-      "Example\n"
-      "  warren redis info --json | jq '.servers[] | [.address, .role, .memory_bytes]'");
+  auto* app = add_command(redis, "info", "Topology, and the state of every server");
+  set_footer(*app,
+             "Example\n"
+             "  warren redis info --json | jq '.servers[] | [.address, .role, .memory_bytes]'");
   auto* as_json = add_json(*app);
   auto* timeout = add_value(*app, "--timeout", "TIME", "for all of it", duration(), "2s");
-  app->callback([=, &chosen] {
+  when_chosen(*app, [=, &chosen] {
     chosen = [=](const Context& context) -> Result<Exit> {
       auto limit = *parse_duration(value_of(*timeout));
       auto config = load_config(context);
       if (!config) return std::unexpected(config.error());
       return with_client(context, *config, limit, [&](redis::Client& client) {
-        return info(client, context.out, limit, as_json->count() > 0);
+        return info(client, context.out, limit, is_given(*as_json));
       });
     };
   });

@@ -1,7 +1,6 @@
 // warren redis ping: which servers answer, and how quickly.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <numeric>
 
 #include "cli/cli.h"
@@ -78,17 +77,17 @@ Async<Exit> ping(redis::Client& client, Paint paint, PingOptions options) {
 }  // namespace
 
 void add_redis_ping(CLI::App& redis, Action& chosen) {
-  auto* app = redis.add_subcommand("ping", "Ask every server for a sign of life");
-  app->footer(
-      "With Sentinel and Cluster all known servers are asked, at once.\n\n"
-      "Example\n"
-      "  warren redis ping --count 10 --redis-url rediss://redis.example:6380");
+  auto* app = add_command(redis, "ping", "Ask every server for a sign of life");
+  set_footer(*app,
+             "With Sentinel and Cluster all known servers are asked, at once.\n\n"
+             "Example\n"
+             "  warren redis ping --count 10 --redis-url rediss://redis.example:6380");
   auto* count = add_value(*app, "--count", "N", "how often to ask each server",
                           whole_number(1, 1'000'000), "1");
   auto* timeout = add_value(*app, "--timeout", "TIME",
                             "for the connection with the first answer, then for each further one",
                             duration(), "2s");
-  app->callback([=, &chosen] {
+  when_chosen(*app, [=, &chosen] {
     chosen = [=](const Context& context) -> Result<Exit> {
       PingOptions options{std::stoi(value_of(*count)), *parse_duration(value_of(*timeout))};
       auto config = load_config(context);

@@ -104,9 +104,9 @@ Result<Exit> stop(const Context& context, const EmbeddedRedis& redis, bool is_fo
 }  // namespace
 
 void add_redis_private(CLI::App& redis, Action& chosen) {
-  auto program = redis.get_parent()->get_name();
-  auto add = [&](const char* name, const char* help) {
-    return redis.add_subcommand(name, help)->group("The private Redis of this user");
+  auto program = program_of(redis);
+  auto add = [&](const char* name, const char* help) -> CLI::App& {
+    return *add_command(redis, name, help, "The private Redis of this user");
   };
   auto run = [&chosen](auto body) {
     chosen = [body](const Context& context) -> Result<Exit> {
@@ -115,17 +115,16 @@ void add_redis_private(CLI::App& redis, Action& chosen) {
       return body(context, *own);
     };
   };
-  add("status", "Whether the private Redis runs, and for which instances")->callback([=] {
+  when_chosen(add("status", "Whether the private Redis runs, and for which instances"), [=] {
     run([](const Context& context, const EmbeddedRedis& own) { return show(context, own); });
   });
-  add("start", "Start the private Redis, for a look at what is there")->callback([=] {
-    run([](const Context&, const EmbeddedRedis& own) { return start(own); });
-  });
-  auto* app = add("stop", "Stop the private Redis; its data stays");
-  auto* force = add_switch(*app, "--force", "although instances use it");
-  app->callback([=] {
+  when_chosen(add("start", "Start the private Redis, for a look at what is there"),
+              [=] { run([](const Context&, const EmbeddedRedis& own) { return start(own); }); });
+  auto& app = add("stop", "Stop the private Redis; its data stays");
+  auto* force = add_switch(app, "--force", "although instances use it");
+  when_chosen(app, [=] {
     run([=](const Context& context, const EmbeddedRedis& own) {
-      return stop(context, own, force->count() > 0, program);
+      return stop(context, own, is_given(*force), program);
     });
   });
 }

@@ -130,7 +130,7 @@ std::optional<Exit> take_words(const Flags& flags, const Paint& paint, SearchOpt
   if (given.size() > 2)
     return complain(paint, fmt::format("{} words: a place and a query are two", given.size()),
                     "quote a query of several words");
-  options.lists_skipped = flags.skipped->count() > 0;
+  options.lists_skipped = is_given(*flags.skipped);
   if (!options.lists_skipped && given.empty())
     return complain(paint, "what is looked for?", "warren search QUERY; see --help");
   if (!options.lists_skipped) {
@@ -145,12 +145,12 @@ std::optional<Exit> take_words(const Flags& flags, const Paint& paint, SearchOpt
 SearchShow show_of(const Flags& flags) {
   SearchShow show;
   using Form = SearchShow::Form;
-  show.form = flags.json->count() > 0     ? Form::json
-              : flags.files->count() > 0  ? Form::files
-              : flags.counts->count() > 0 ? Form::counts
-                                          : Form::lines;
+  show.form = is_given(*flags.json)     ? Form::json
+              : is_given(*flags.files)  ? Form::files
+              : is_given(*flags.counts) ? Form::counts
+                                        : Form::lines;
   show.is_terminal = isatty(STDOUT_FILENO) != 0;
-  show.explains = flags.explain->count() > 0;
+  show.explains = is_given(*flags.explain);
   show.has_headings = show.is_terminal || show.explains;
   show.has_context = std::stoi(value_of(*flags.context)) > 0;
   show.lines_per_file =
@@ -163,9 +163,9 @@ search::SearchTerms terms_of(const Flags& flags, const SearchShow& show, int thr
   terms.context_lines = std::stoi(value_of(*flags.context));
   terms.explains = show.explains;
   terms.most_matches = 0;
-  auto most = flags.limit->count() > 0 ? std::stoull(value_of(*flags.limit))
-              : show.is_terminal       ? files_on_terminal
-                                       : 0;
+  auto most = is_given(*flags.limit) ? std::stoull(value_of(*flags.limit))
+              : show.is_terminal     ? files_on_terminal
+                                     : 0;
   terms.most_files = most == 0 ? SIZE_MAX : most;
   terms.lines_per_file = show.lines_per_file + 1;  // one more, to know that there are more
   bool is_cut = show.is_terminal || show.form == SearchShow::Form::json;
@@ -184,27 +184,27 @@ Result<Exit> read_and_run(const Flags& flags, const Context& context) {
   auto threads = std::clamp(static_cast<int>(std::thread::hardware_concurrency()), 1, 16);
   options.show = show_of(flags);
   options.terms = terms_of(flags, options.show, threads);
-  if (flags.refs->count() > 0) options.refs = flags.refs->results();
-  if (flags.timeout->count() > 0) options.timeout = *parse_duration(value_of(*flags.timeout));
+  if (is_given(*flags.refs)) options.refs = flags.refs->results();
+  if (is_given(*flags.timeout)) options.timeout = *parse_duration(value_of(*flags.timeout));
   auto& index = options.index;
-  index.wants_symbols = flags.symbols->count() > 0;
-  index.uses_cache = flags.no_cache->count() == 0;
+  index.wants_symbols = is_given(*flags.symbols);
+  index.uses_cache = !is_given(*flags.no_cache);
   index.cache_folder = cache_folder(context);
   index.update.build.threads = threads;
   index.update.build.memory_bytes = *parse_bytes(value_of(*flags.memory));
   index.update.limits.file_bytes = *parse_bytes(value_of(*flags.file_size));
   index.update.delta_from = 1u << 20;
-  options.has_stats = flags.stats->count() > 0;
+  options.has_stats = is_given(*flags.stats);
   return run_search(std::move(options), context);
 }
 
 }  // namespace
 
 void add_search(CLI::App& root, Action& chosen) {
-  auto* app = root.add_subcommand("search", "Code, in a folder or a git repository, the best first")
-                  ->group("Search");
-  app->footer(footer);
-  app->callback([flags = add_flags(*app), &chosen] {
+  auto* app = add_command(root, "search", "Code, in a folder or a git repository, the best first",
+                          "Search");
+  set_footer(*app, footer);
+  when_chosen(*app, [flags = add_flags(*app), &chosen] {
     chosen = [flags](const Context& context) { return read_and_run(flags, context); };
   });
 }
