@@ -7,7 +7,7 @@ add_custom_target(threads_tests)
 #
 # One folder that src/CMakeLists.txt lists is one module: a library warren::NAME, its Lua scripts
 # embedded as `warren::scripts::<file name>` in "<folder>/scripts.h", and one test program
-# NAME_test. LABELS threads has the test program run under TSan as well.
+# NAME_test, with TIMEOUT and LABELS as for warren_test.
 function(warren_module name)
   cmake_parse_arguments(M "NO_BATCHES" "TIMEOUT" "SOURCES;SCRIPTS;DEPENDS;TESTS;TEST_DEPENDS;LABELS" ${ARGN})
   set(sources ${M_SOURCES})
@@ -33,7 +33,7 @@ endfunction()
 # costs is what it includes and instantiates, so up to WARREN_BATCH files of a folder are compiled as
 # one; 0: each by itself, as the lint does, which thereby sees that each includes what it needs. A
 # file that has flags of its own or SKIP_UNITY_BUILD_INCLUSION stays alone.
-set(WARREN_BATCH 4 CACHE STRING "how many files of a folder are compiled as one; 0: none")
+set(WARREN_BATCH 3 CACHE STRING "how many files of a folder are compiled as one; 0: none")
 function(warren_batches out name)
   set(result "")
   set(folders "")
@@ -79,9 +79,16 @@ function(warren_batches out name)
   set(${out} ${result} PARENT_SCOPE)
 endfunction()
 
-# One doctest program, run by ctest as one test; TIMEOUT and LABELS as above.
+# One doctest program, run by ctest as one test. Four run at once, since most of them wait for servers
+# most of the time, and those with the longest limits begin.
+#   LABELS threads   runs under TSan too
+#          computes  keeps both cores busy: counts for two
+#          release   a sanitizer learns nothing from it, and it is left out there
 function(warren_test name)
   cmake_parse_arguments(T "" "TIMEOUT" "SOURCES;DEPENDS;LABELS" ${ARGN})
+  if(WARREN_SANITIZE AND "release" IN_LIST T_LABELS)
+    return()
+  endif()
   add_executable(${name} ${T_SOURCES} $<TARGET_OBJECTS:warren_test_main>)
   target_link_libraries(${name} PRIVATE warren_flags ${T_DEPENDS})
   # What is tested is optimised as users get it; the tests themselves are compiled in half the time.
@@ -93,7 +100,10 @@ function(warren_test name)
   if(NOT T_TIMEOUT)
     set(T_TIMEOUT 120)
   endif()
-  set_tests_properties(${name} PROPERTIES TIMEOUT ${T_TIMEOUT} LABELS "${T_LABELS}")
+  set_tests_properties(${name} PROPERTIES TIMEOUT ${T_TIMEOUT} COST ${T_TIMEOUT} LABELS "${T_LABELS}")
+  if("computes" IN_LIST T_LABELS)
+    set_tests_properties(${name} PROPERTIES PROCESSORS 2)
+  endif()
   if("threads" IN_LIST T_LABELS)
     add_dependencies(threads_tests ${name})
   endif()
