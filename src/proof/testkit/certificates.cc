@@ -31,7 +31,7 @@ void need(bool success, const char* step) {
   fail_test(fmt::format("certificates: {}: {}", step, reason));
 }
 
-File open(const std::filesystem::path& path, const char* mode) {
+File open_bio(const std::filesystem::path& path, const char* mode) {
   File file(BIO_new_file(path.c_str(), mode));
   need(file != nullptr, path.c_str());
   return file;
@@ -72,15 +72,16 @@ void make(const CertificateTerms& terms, const CertificatePair& made, const Cert
   Certificate issuer;
   need(key != nullptr, "key");
   if (ca) {
-    issuer.reset(PEM_read_bio_X509(open(ca->certificate, "r").get(), nullptr, nullptr, nullptr));
-    ca_key.reset(PEM_read_bio_PrivateKey(open(ca->key, "r").get(), nullptr, nullptr, nullptr));
+    issuer.reset(
+        PEM_read_bio_X509(open_bio(ca->certificate, "r").get(), nullptr, nullptr, nullptr));
+    ca_key.reset(PEM_read_bio_PrivateKey(open_bio(ca->key, "r").get(), nullptr, nullptr, nullptr));
     need(issuer && ca_key, "reading the CA");
   }
   Certificate certificate = draft(terms, key.get(), issuer.get());
   need(X509_sign(certificate.get(), ca ? ca_key.get() : key.get(), EVP_sha256()) > 0, "signature");
-  need(PEM_write_bio_X509(open(made.certificate, "w").get(), certificate.get()) == 1, "write");
-  need(PEM_write_bio_PrivateKey(open(made.key, "w").get(), key.get(), nullptr, nullptr, 0, nullptr,
-                                nullptr) == 1,
+  need(PEM_write_bio_X509(open_bio(made.certificate, "w").get(), certificate.get()) == 1, "write");
+  need(PEM_write_bio_PrivateKey(open_bio(made.key, "w").get(), key.get(), nullptr, nullptr, 0,
+                                nullptr, nullptr) == 1,
        "write");
 }
 

@@ -10,7 +10,7 @@ using redis::Command;
 
 namespace {
 
-constexpr auto retry_after = 1s;
+constexpr auto sweep_again_after = 1s;
 constexpr auto between_sweeps = 20ms;
 constexpr auto between_reindexings = 10s;
 constexpr auto heard_for = 200ms;
@@ -40,7 +40,7 @@ awaitable<void> Orchestrator::keep_sweeping() {
       is_ready_ = true;
       became_ready_.notify();
     }
-    auto next = Clock::now() + (done ? Clock::duration(terms_.sweep_every) : retry_after);
+    auto next = Clock::now() + (done ? Clock::duration(terms_.sweep_every) : sweep_again_after);
     if (!done || !needs_sweep_) co_await sweep_wanted_.wait(next);
     co_await sleep_for(between_sweeps);
     auto state = co_await asio::this_coro::cancellation_state;

@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::size_t batch_records = 200, batch_bytes = 1u << 20;
 constexpr auto fence_retention_ms = "86400000";
-constexpr auto patience = 2s;
+constexpr auto write_patience = 2s;
 
 std::optional<Kind> kind_named(std::string_view name) {
   for (auto kind : all_kinds)
@@ -170,7 +170,7 @@ Async<std::vector<std::size_t>> Writer::send(const std::vector<Waiting>& batch,
     args.push_back(std::to_string(ttl_of(each.record.kind).count()));
     args.push_back(each.is_kept ? "" : each.record.value);
   }
-  auto options = redis::CallOptions().within(patience).idempotent();
+  auto options = redis::CallOptions().within(write_patience).idempotent();
   static const auto script = behind_fence(scripts::write_records);
   auto reply = co_await client_.run(script, std::move(keys), std::move(args), options);
   if (!reply) {
