@@ -49,7 +49,7 @@ TEST_CASE("neither a link nor a pipe is a folder or a file, and each is said to 
     CHECK(folder.folder(name).error().code == Errc::refused);
     CHECK(folder.make_folder(name).error().what.contains("is a symbolic link"));
     CHECK(!folder.read(name, 100));
-    CHECK(folder.create(name, "ours") == false);
+    CHECK(!folder.create(name, "ours").value());
   }
   CHECK(folder.make_folder("pipe").error().what.contains("is not a folder"));
   CHECK(folder.read("pipe", 100).error().code == Errc::refused);
@@ -59,9 +59,9 @@ TEST_CASE("neither a link nor a pipe is a folder or a file, and each is said to 
 TEST_CASE("a file is created, read up to a bound, and replaced without its other names") {
   TempFolder at, elsewhere;
   auto folder = opened(at);
-  REQUIRE(folder.create("a", "first") == true);
-  CHECK(folder.create("a", "second") == false);
-  CHECK(folder.read("a", 5) == "first");
+  REQUIRE(folder.create("a", "first").value());
+  CHECK(!folder.create("a", "second").value());
+  CHECK(folder.read("a", 5).value() == "first");
   CHECK(folder.read("a", 4).error().code == Errc::overloaded);
   CHECK(folder.read("b", 4).error().code == Errc::not_found);
   fs::create_hard_link(at.path() / "a", elsewhere.path() / "a");
