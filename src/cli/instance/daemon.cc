@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "base/age.h"
 #include "cli/instance/instances.h"
 
 namespace warren::cli {
@@ -115,7 +116,7 @@ awaitable<void> Daemon::ready() {
 
 std::string Daemon::page() const {
   const auto& entry = instance_.entry();
-  auto age = std::chrono::duration_cast<std::chrono::seconds>(WallClock::now() - entry.started_at);
+  auto age = std::chrono::duration_cast<std::chrono::seconds>(age_of(entry.started_at));
   auto rows = row("workspace", entry.workspace_path) + row("run", entry.run_id) +
               row("started", age_text(age) + " ago") +
               row("process", fmt::format("{} on {}", entry.orchestrator_pid, entry.host));

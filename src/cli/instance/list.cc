@@ -3,6 +3,7 @@
 
 #include <boost/json.hpp>
 
+#include "base/age.h"
 #include "cli/instance/overview.h"
 
 namespace warren::cli {
@@ -43,10 +44,9 @@ void print_table(const std::vector<Overview>& instances, const std::string& titl
     agents = std::max(agents, counted(each.agents, "agent").size());
     health = std::max(health, each.health.size());
   }
-  auto now = WallClock::now();
   for (const auto& each : instances) {
     const auto& [instance, state, entry] = each.instance;
-    auto age = std::chrono::duration_cast<std::chrono::seconds>(now - entry.started_at);
+    auto age = std::chrono::duration_cast<std::chrono::seconds>(age_of(entry.started_at));
     auto started = fmt::format("(started {} ago)", age_text(age));
     fmt::print("  {:<{}} {:<18} {} {:<{}}  {:<{}}  {}{}  {}\n", printable(instance), width, started,
                shown(state, each.pause.has_value(), paint), counted(each.artefacts, "artefact"),

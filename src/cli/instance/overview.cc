@@ -8,6 +8,7 @@
 #include <boost/json.hpp>
 #include <charconv>
 
+#include "base/age.h"
 #include "cli/instance/process.h"
 #include "services/board/store/keys.h"
 
@@ -128,8 +129,7 @@ json::object to_object(const Overview& overview) {
                                               : json::parse(to_json(instance.entry)).as_object();
   object["name"] = instance.name;
   object["state"] = std::string(name(instance.state));
-  auto age = std::chrono::duration_cast<std::chrono::seconds>(WallClock::now() -
-                                                              instance.entry.started_at);
+  auto age = std::chrono::duration_cast<std::chrono::seconds>(age_of(instance.entry.started_at));
   if (!instance.entry.run_id.empty()) object["age_s"] = age.count();
   auto or_null = [](const auto& count) {
     return count ? json::value(std::uint64_t(*count)) : json::value(nullptr);

@@ -3,6 +3,7 @@
 
 #include <boost/json.hpp>
 
+#include "base/age.h"
 #include "cli/instance/overview.h"
 #include "cli/instance/which.h"
 
@@ -46,12 +47,11 @@ void print_text(const Overview& overview, const ClaimCounts& claims, const Paint
   bool is_listed = !entry.run_id.empty();
   print_row("state", is_listed ? std::string(warren::name(state)) : "down");
   if (const auto& pause = overview.pause) {
-    auto age = std::chrono::duration_cast<std::chrono::seconds>(WallClock::now() - pause->since);
+    auto age = std::chrono::duration_cast<std::chrono::seconds>(age_of(pause->since));
     print_row("paused", fmt::format("{} ago: {}", age_text(age), printable(pause->reason)));
   }
   if (is_listed) {
-    auto age =
-        std::chrono::duration_cast<std::chrono::seconds>(WallClock::now() - entry.started_at);
+    auto age = std::chrono::duration_cast<std::chrono::seconds>(age_of(entry.started_at));
     print_row("started", age_text(age) + " ago");
     print_row("workspace", printable(entry.workspace_path));
     print_row("page", entry.url.empty() ? "-" : printable(entry.url));

@@ -51,8 +51,8 @@ Async<Response> ask(Method method, Request request, std::string token, Clock::ti
   auto call = std::make_shared<Call>(co_await asio::this_coro::executor);
   call->request = std::move(request);
   show_token(call->context, token);
-  auto left = std::chrono::duration_cast<std::chrono::microseconds>(deadline - Clock::now());
-  call->context.set_deadline(std::chrono::system_clock::now() + left);
+  auto left = gpr_time_from_nanos((deadline - Clock::now()).count(), GPR_TIMESPAN);
+  call->context.set_deadline(gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC), left));
   method(&call->context, &call->request, &call->response, [call](grpc::Status status) mutable {
     auto executor = call->executor;
     asio::post(executor, [call = std::move(call), status = std::move(status)] {

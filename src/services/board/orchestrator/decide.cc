@@ -52,7 +52,7 @@ class Decider {
   void tell(Announcement announcement) {
     decision_.announcements.push_back(std::move(announcement));
   }
-  void look_at(UnixTime time) {
+  void look_at(Clock::time_point time) {
     if (!decision_.look_again || time < *decision_.look_again) decision_.look_again = time;
   }
   bool is_configured(const std::string& role) const { return terms_.roles.contains(role); }
@@ -159,7 +159,7 @@ class Decider {
     // A question that no agent takes waits for its answer.
     if (facts_.target.structural_type == StructuralType::question && !claim().phase_state)
       return false;
-    if (!claim().phase_state) changed().phase_state = PhaseState{from, {}, {}, bids, facts_.now};
+    if (!claim().phase_state) changed().phase_state = PhaseState{from, {}, {}, bids, facts_.stamp};
     complete(reason);
     return true;
   }
@@ -169,7 +169,7 @@ class Decider {
       return enqueue(agents[0], bids);
     auto& granted = changed();
     granted.status = status_of(phase);
-    granted.phase_state = PhaseState{phase, agents, {}, bids, facts_.now};
+    granted.phase_state = PhaseState{phase, agents, {}, bids, facts_.stamp};
     if (phase == Phase::review) granted.granted_review_agents = agents;
     if (phase == Phase::parallel) granted.granted_parallel_agents = agents;
     if (phase == Phase::exclusive) granted.granted_exclusive_agent = agents[0];
@@ -181,7 +181,7 @@ class Decider {
     granted.grant_queue.reset();
     granted.artefact_expected = true;
     granted.last_grant_agent = agents.back();
-    granted.last_grant_time = std::chrono::floor<std::chrono::seconds>(facts_.now);
+    granted.last_grant_time = std::chrono::floor<std::chrono::seconds>(facts_.stamp);
     for (const auto& role : agents) {
       auto found = terms_.roles.find(role);
       auto image = found == terms_.roles.end() ? std::string() : found->second.image_id;
@@ -197,10 +197,10 @@ class Decider {
     auto& queued = changed();
     if (queued.status != ClaimStatus::pending_assignment) {
       queued.status = ClaimStatus::pending_exclusive;
-      queued.phase_state = PhaseState{Phase::exclusive, {}, {}, bids, facts_.now};
+      queued.phase_state = PhaseState{Phase::exclusive, {}, {}, bids, facts_.stamp};
     }
     queued.artefact_expected = false;
-    queued.grant_queue = GrantQueueEntry{facts_.now, role};
+    queued.grant_queue = GrantQueueEntry{facts_.stamp, role};
     auto event = claim_event("claim_queued", queued,
                              fmt::format("{} has as many grants as it may have", role));
     event.data["agent_name"] = parts::text_value(role);
@@ -300,7 +300,7 @@ class Decider {
     feedback.children_before = claim().children_before;  // older results are not its own
     if (!facts_.busy.contains(target.role)) {
       feedback.granted_exclusive_agent = feedback.last_grant_agent = target.role;
-      feedback.last_grant_time = std::chrono::floor<std::chrono::seconds>(facts_.now);
+      feedback.last_grant_time = std::chrono::floor<std::chrono::seconds>(facts_.stamp);
       feedback.artefact_expected = true;
     }
     terminate(rejected);

@@ -24,8 +24,8 @@ struct Decision {
   std::optional<board::Claim> changed;
   std::optional<board::Claim> feedback;  // takes the place of the changed one
   std::vector<board::Announcement> announcements;
-  bool tells_agents = false;                  // among the announcements
-  std::optional<board::UnixTime> look_again;  // even if nothing is heard
+  bool tells_agents = false;                    // among the announcements
+  std::optional<Clock::time_point> look_again;  // even if nothing is heard
 
   bool is_nothing() const { return !failure && !changed && announcements.empty(); }
 };

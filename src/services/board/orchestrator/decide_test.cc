@@ -12,7 +12,8 @@ using namespace std::chrono_literals;
 
 namespace {
 
-constexpr UnixTime t0(1'000'000ms);
+constexpr Clock::time_point t0(50s);
+constexpr UnixTime wall_time(1'000'000ms);
 
 OrchestratorTerms three_roles() {
   OrchestratorTerms terms;
@@ -28,6 +29,7 @@ Facts fresh_claim() {
   facts.target.id = facts.claim.artefact_id;
   facts.target.role = "user";
   facts.now = facts.told_at.emplace(t0);
+  facts.stamp = wall_time;
   return facts;
 }
 
@@ -101,6 +103,7 @@ TEST_CASE("a claim waits for the bids of all roles, until the time for bids is o
   CHECK(decision.is_nothing());
   CHECK(decision.look_again == t0 + 1000ms);
   facts.now = t0 + 999ms;
+  facts.stamp += 1h;  // somebody set the clock of the machine
   CHECK(decide(facts, terms).is_nothing());
 
   facts.now = t0 + 1000ms;
@@ -144,7 +147,7 @@ TEST_CASE("review comes before parallel work, and that before exclusive work") {
   CHECK(decision.changed->granted_review_agents == Words{"reviewer"});
   CHECK(decision.changed->artefact_expected);
   CHECK(decision.changed->last_grant_agent == "reviewer");
-  CHECK(decision.changed->phase_state->start_time == t0);
+  CHECK(decision.changed->phase_state->start_time == wall_time);
   facts = after(facts, decision);
   CHECK(decide(facts, terms).is_nothing());
 
@@ -346,7 +349,7 @@ TEST_CASE("a claim whose worker is busy waits in the queue, and is granted when 
   CHECK(decision.changed->granted_exclusive_agent == "");
   CHECK(!decision.changed->artefact_expected);
   CHECK(decision.changed->grant_queue->agent_name == "coder");
-  CHECK(decision.changed->grant_queue->paused_at == t0);
+  CHECK(decision.changed->grant_queue->paused_at == wall_time);
   facts = after(facts, decision);
   facts.told_at.reset();
   facts.now += 1h;
@@ -469,13 +472,13 @@ TEST_CASE("claims as the Go program leaves them are continued") {
   facts.claim.status = ClaimStatus::pending_exclusive;
   CHECK(granted_to(decide(facts, terms)) == Words{"coder/exclusive"});
   // Its queue leaves an empty name behind.
-  facts.claim.phase_state = PhaseState{Phase::exclusive, {""}, {}, all, t0};
+  facts.claim.phase_state = PhaseState{Phase::exclusive, {""}, {}, all, wall_time};
   CHECK(granted_to(decide(facts, terms)) == Words{"coder/exclusive"});
   // It never writes down what it received, and never ends what has no further phase.
   facts = with_bids(bids(BidType::ignore, BidType::ignore, BidType::claim));
   facts.claim.status = ClaimStatus::pending_parallel;
   facts.claim.granted_parallel_agents = {"writer"};
-  facts.claim.phase_state = PhaseState{Phase::parallel, {"writer"}, {}, facts.bids, t0};
+  facts.claim.phase_state = PhaseState{Phase::parallel, {"writer"}, {}, facts.bids, wall_time};
   facts.children = {child_by("writer")};
   CHECK(decide(facts, terms).changed->status == ClaimStatus::complete);
 }

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "base/clock.h"
 #include "services/board/orchestrator/terms.h"
 #include "services/board/store/types.h"
 
@@ -25,7 +26,7 @@ struct Standing {
   std::string goal;
   int depth = 0;
   int artefacts = 0;  // of the whole workflow
-  board::UnixTime started_at{};
+  Clock::time_point started_at{};
   bool is_cancelled = false;
 };
 
@@ -34,10 +35,11 @@ struct Facts {
   Part target;
   board::Bids bids;
   std::vector<Part> children;  // that name the target as a source and came after the claim
-  board::UnixTime now{};
+  Clock::time_point now{};     // what time is left is measured by this
+  board::UnixTime stamp{};     // what time it is, for what is written down
   // When this orchestrator last told the agents of the claim, or of its grant. None: not yet, so
   // they may have missed it.
-  std::optional<board::UnixTime> told_at;
+  std::optional<Clock::time_point> told_at;
   bool is_paused = false;
   std::set<std::string> busy;        // roles that can have no exclusive grant of this claim now
   std::optional<Standing> workflow;  // known where somebody asks for it

@@ -30,7 +30,7 @@ constexpr auto retry_after = 1s;
 void Orchestrator::expect(const Claim& claim, const Part& target) {
   auto& open = open_.add(claim);
   open.facts.target = target;
-  open.facts.told_at = now();
+  open.facts.told_at = Clock::now();
   open.is_known = open.is_looked_at = true;
 }
 
@@ -82,14 +82,14 @@ awaitable<void> Orchestrator::look(std::string claim_id) {
     if (!open->is_known) continue;  // something was heard meanwhile
     auto decision = decide(open->facts, terms_);
     if (decision.is_nothing() && is_open(open->facts.claim.status)) {
-      open_.look_later(claim_id, decision.look_again.value_or(UnixTime::max()));
+      open_.look_later(claim_id, decision.look_again.value_or(Clock::time_point::max()));
       outcome = Outcome::done;
       continue;
     }
     auto applied = co_await apply(*open, std::move(decision));
     if (!applied) outcome = judge(*open, applied.error());
   }
-  if (outcome == Outcome::later) open_.look_later(claim_id, now() + retry_after);
+  if (outcome == Outcome::later) open_.look_later(claim_id, Clock::now() + retry_after);
   open_.looked(claim_id);
   if (open_.next_wake() < next_wake_) time_changed_.notify();
   --looks_;
@@ -163,7 +163,8 @@ Async<> Orchestrator::complete_facts(OpenClaim& open) {
     facts.workflow = *std::move(standing);
     facts.workflow->is_cancelled = cancelled_.contains(facts.workflow->goal);
   }
-  facts.now = now();
+  facts.now = Clock::now();
+  facts.stamp = std::chrono::floor<std::chrono::milliseconds>(WallClock::now());
   facts.is_paused = is_paused_;
   facts.busy = open_.slots().busy(facts.claim.id);
   co_return ok;
@@ -197,7 +198,7 @@ Async<> Orchestrator::apply(OpenClaim& open, Decision decision) {
     count(decision);
     facts.claim = *std::move(updated);
   }
-  if (decision.tells_agents) facts.told_at = now();
+  if (decision.tells_agents) facts.told_at = Clock::now();
   if (is_open(facts.claim.status)) co_return ok;
   auto id = facts.claim.id;
   open_.remove(id);

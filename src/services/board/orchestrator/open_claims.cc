@@ -129,12 +129,12 @@ void OpenClaims::line_up(const std::string& claim_id, OpenClaim& open, bool is_u
   }
 }
 
-void OpenClaims::look_later(const std::string& claim_id, UnixTime time) {
+void OpenClaims::look_later(const std::string& claim_id, Clock::time_point time) {
   auto* open = find(claim_id);
   if (!open || open->wake_at == time) return;
   timers_.erase({open->wake_at, claim_id});
   open->wake_at = time;
-  if (time != UnixTime::max()) timers_.emplace(time, claim_id);
+  if (time != Clock::time_point::max()) timers_.emplace(time, claim_id);
 }
 
 std::optional<std::string> OpenClaims::next() {
@@ -159,16 +159,16 @@ void OpenClaims::looked(const std::string& claim_id) {
   if (open->is_dirty) look_at(claim_id);
 }
 
-void OpenClaims::wake(UnixTime now) {
+void OpenClaims::wake(Clock::time_point now) {
   while (!timers_.empty() && timers_.begin()->first <= now) {
     auto id = timers_.begin()->second;
-    look_later(id, UnixTime::max());
+    look_later(id, Clock::time_point::max());
     look_at(id);
   }
 }
 
-UnixTime OpenClaims::next_wake() const {
-  return timers_.empty() ? UnixTime::max() : timers_.begin()->first;
+Clock::time_point OpenClaims::next_wake() const {
+  return timers_.empty() ? Clock::time_point::max() : timers_.begin()->first;
 }
 
 }  // namespace warren::orchestrator

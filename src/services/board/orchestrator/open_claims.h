@@ -24,7 +24,7 @@ struct OpenClaim {
   bool is_dirty = false;    // to be looked at again after that
   bool is_in_line = false;  // to be looked at
   bool is_urgent = false;   // because something was heard
-  board::UnixTime wake_at = board::UnixTime::max();
+  Clock::time_point wake_at = Clock::time_point::max();
 };
 
 class OpenClaims {
@@ -57,14 +57,14 @@ class OpenClaims {
   void doubt_all();
   void look_at(const std::string& claim_id);
   void look_at_all();  // after those of whom something was heard
-  void look_later(const std::string& claim_id, board::UnixTime time);
+  void look_later(const std::string& claim_id, Clock::time_point time);
 
   // Whose turn it is, if anybody's; the caller looks, and then tells.
   std::optional<std::string> next();
   void looked(const std::string& claim_id);
   // Those whose time has come get in line.
-  void wake(board::UnixTime now);
-  board::UnixTime next_wake() const;
+  void wake(Clock::time_point now);
+  Clock::time_point next_wake() const;
   std::size_t in_line() const { return urgent_.size() + patient_.size(); }
 
  private:
@@ -74,7 +74,7 @@ class OpenClaims {
 
   std::unordered_map<std::string, OpenClaim> claims_;
   std::unordered_map<std::string, std::set<std::string>> by_target_;
-  std::set<std::pair<board::UnixTime, std::string>> timers_;
+  std::set<std::pair<Clock::time_point, std::string>> timers_;
   std::deque<std::string> urgent_, patient_;  // may have some that had their turn
   Slots slots_;
 };

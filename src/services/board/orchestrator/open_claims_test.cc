@@ -91,19 +91,19 @@ TEST_CASE("a result is taken once, and only by the claims on its sources") {
 
 TEST_CASE("a claim is looked at when its time has come, and after a gap in any case") {
   auto open = with_claims({"a", "b"});
-  open.look_later("a", UnixTime(5ms));
-  open.look_later("b", UnixTime(7ms));
-  open.look_later("b", UnixTime(6ms));
-  CHECK(open.next_wake() == UnixTime(5ms));
-  open.wake(UnixTime(4ms));
+  open.look_later("a", Clock::time_point(5ms));
+  open.look_later("b", Clock::time_point(7ms));
+  open.look_later("b", Clock::time_point(6ms));
+  CHECK(open.next_wake() == Clock::time_point(5ms));
+  open.wake(Clock::time_point(4ms));
   CHECK(turns(open).empty());
-  open.wake(UnixTime(6ms));
+  open.wake(Clock::time_point(6ms));
   CHECK(turns(open) == Words{"a", "b"});
-  CHECK(open.next_wake() == UnixTime::max());
-  open.look_later("a", UnixTime(9ms));
+  CHECK(open.next_wake() == Clock::time_point::max());
+  open.look_later("a", Clock::time_point(9ms));
   open.remove("a");
-  CHECK(open.next_wake() == UnixTime::max());
-  open.find("b")->facts.told_at = UnixTime(1ms);
+  CHECK(open.next_wake() == Clock::time_point::max());
+  open.find("b")->facts.told_at = Clock::time_point(1ms);
   open.doubt_all();
   CHECK(!open.find("b")->is_known);
   CHECK(!open.find("b")->facts.told_at);

@@ -101,7 +101,7 @@ void Orchestrator::on_event(BoardEvent event) {
     on_artefact(std::move(*artefact));
   } else if (auto* claim = std::get_if<Claim>(&event)) {
     if (!is_open(claim->status) || open_.find(claim->id)) return;
-    open_.add(*claim).facts.told_at = now();
+    open_.add(*claim).facts.told_at = Clock::now();
     open_.look_at(claim->id);
   } else if (auto* workflow = std::get_if<WorkflowEvent>(&event)) {
     on_workflow_event(*workflow);
@@ -170,12 +170,10 @@ void Orchestrator::pump() {
 
 awaitable<void> Orchestrator::keep_time() {
   for (;;) {
-    open_.wake(now());
+    open_.wake(Clock::now());
     pump();
     next_wake_ = open_.next_wake();
-    auto wait =
-        next_wake_ == UnixTime::max() ? Clock::duration(1h) : Clock::duration(next_wake_ - now());
-    co_await time_changed_.wait(Clock::now() + std::min(wait, Clock::duration(1h)));
+    co_await time_changed_.wait(std::min(next_wake_, Clock::now() + 1h));
     auto state = co_await asio::this_coro::cancellation_state;
     if (is_cancelled(state)) co_return;
   }
@@ -185,10 +183,6 @@ WriteTerms Orchestrator::writing() const {
   WriteTerms terms;
   terms.fence = fencing_();
   return terms;
-}
-
-UnixTime Orchestrator::now() const {
-  return std::chrono::floor<std::chrono::milliseconds>(WallClock::now());
 }
 
 bool Orchestrator::note(const Error& error, std::string_view what, std::string_view id) {

@@ -102,7 +102,6 @@ class Orchestrator {
   void count(const orchestrator::Decision& decision);
 
   board::WriteTerms writing() const;
-  board::UnixTime now() const;
   // True when it means the end of this orchestrator.
   bool note(const Error& error, std::string_view what, std::string_view id);
   void sweep_soon();
@@ -124,7 +123,7 @@ class Orchestrator {
   TaskGroup* tasks_ = nullptr;  // while it runs
   std::optional<Error> lost_;
   Event over_, sweep_wanted_, heard_any_, time_changed_, became_ready_;
-  board::UnixTime next_wake_ = board::UnixTime::max();
+  Clock::time_point next_wake_ = Clock::time_point::max();
   OrchestratorStats stats_;
 };
 

@@ -2,6 +2,8 @@
 
 #include <deque>
 
+#include "base/age.h"
+
 namespace warren::orchestrator {
 
 using namespace board;
@@ -46,10 +48,8 @@ Async<Standing> Workflows::standing(std::string artefact_id) {
 Async<> Workflows::read(std::string goal) {
   auto began = forgotten_;
   auto first = co_await board_.artefact(goal);
-  UnixTime started_at{};
-  if (first) started_at = first->created_at;
-  if (started_at == UnixTime{})
-    started_at = std::chrono::floor<std::chrono::milliseconds>(WallClock::now());
+  auto started_at = Clock::now();
+  if (first && first->created_at != UnixTime{}) started_at -= age_of(first->created_at);
   if (began != forgotten_) co_return ok;
   if (nodes_.try_emplace(goal, Node{goal, 0}).second) workflows_[goal] = {1, started_at};
   std::deque<std::string> below{goal};

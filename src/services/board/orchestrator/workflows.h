@@ -34,7 +34,7 @@ class Workflows {
   };
   struct Workflow {
     int artefacts = 0;
-    board::UnixTime started_at{};
+    Clock::time_point started_at{};
   };
   Async<> read(std::string goal);
   void add(const std::string& id, const std::string& source);

@@ -1,4 +1,5 @@
 // What other instances wrote, in the order of the log.
+#include "base/age.h"
 #include "base/log.h"
 #include "services/foghorn/state/core.h"
 #include "services/foghorn/state/merge.h"
@@ -10,10 +11,8 @@ namespace {
 constexpr std::array kinds{Kind::node,     Kind::stream, Kind::instance,
                            Kind::artifact, Kind::mode,   Kind::penalty};
 
-// How long ago that was, by clocks that may differ: never negative.
 Clock::duration time_since(WallTime then) {
-  if (then == WallTime{}) return std::chrono::years(100);
-  return std::max<Clock::duration>(Clock::duration::zero(), WallClock::now() - then);
+  return then == WallTime{} ? std::chrono::years(100) : age_of(then);
 }
 
 }  // namespace
