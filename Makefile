@@ -32,7 +32,7 @@ soak: setup ## the long runs: an hour each of faults, schedules and random queri
 	@scripts/soak $(HOURS)
 
 bench: build ## the benchmarks, or one with PART=redis; also to build/bench/<part>.jsonl
-	cmake --build --preset release
+	cmake --build --preset release --target benches
 	@mkdir -p build/bench
 	@for program in $(BIN)/bench_$(or $(PART),*); do \
 	  part=$${program##*/bench_}; $$program | tee build/bench/$$part.jsonl; done
