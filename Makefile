@@ -37,7 +37,7 @@ bench: build ## the benchmarks, or one with PART=redis; also to build/bench/<par
 	@for program in $(BIN)/bench_$(or $(PART),*); do \
 	  part=$${program##*/bench_}; $$program | tee build/bench/$$part.jsonl; done
 
-lint: setup ## layout, layers, and clang-tidy on what has changed since it found nothing
+lint: setup ## layout, layers, promises, and clang-tidy on what has changed since it found nothing
 	@scripts/lint
 
 fmt: ## lay out every C++ file as clang-format wants it

@@ -29,10 +29,19 @@ function(warren_module name)
   endif()
 endfunction()
 
+# At the end of its folder: what is said of a file after it was put into a batch would be lost.
+function(warren_has_no_flags file)
+  get_source_file_property(options ${file} COMPILE_OPTIONS)
+  get_source_file_property(definitions ${file} COMPILE_DEFINITIONS)
+  if(options OR definitions)
+    message(FATAL_ERROR "${file} has flags of its own: set them above warren_module()")
+  endif()
+endfunction()
+
 # warren_batches(OUT NAME FILES …): the same files, as a compiler should see them. Most of what a file
 # costs is what it includes and instantiates, so up to WARREN_BATCH files of a folder are compiled as
-# one; 0: each by itself, as the lint does, which thereby sees that each includes what it needs. A
-# file that has flags of its own or SKIP_UNITY_BUILD_INCLUSION stays alone.
+# one; 0: each by itself, as in `debug`, which thereby sees that each includes what it needs. A file
+# that has flags of its own or SKIP_UNITY_BUILD_INCLUSION stays alone.
 set(WARREN_BATCH 3 CACHE STRING "how many files of a folder are compiled as one; 0: none")
 function(warren_batches out name)
   set(result "")
@@ -50,6 +59,7 @@ function(warren_batches out name)
     string(REPLACE "/" "_" folder ${folder})
     list(APPEND folders ${folder})
     list(APPEND files_${folder} ${path})
+    cmake_language(EVAL CODE "cmake_language(DEFER CALL warren_has_no_flags [[${file}]])")
   endforeach()
   list(REMOVE_DUPLICATES folders)
   foreach(folder IN LISTS folders)
@@ -79,9 +89,9 @@ function(warren_batches out name)
   set(${out} ${result} PARENT_SCOPE)
 endfunction()
 
-# One doctest program, run by ctest as one test. Four run at once, since most of them wait for servers
+# One doctest program, run by ctest as one test. Three run at once, since most of them wait for servers
 # most of the time, and those with the longest limits begin.
-#   LABELS threads   runs under TSan too
+#   LABELS threads   runs under TSan too; with threads_suite, only what is in doctest's suite "threads"
 #          computes  keeps both cores busy: counts for two
 #          release   a sanitizer learns nothing from it, and it is left out there
 function(warren_test name)
@@ -96,9 +106,13 @@ function(warren_test name)
   target_compile_options(${name} PRIVATE -Og -Wno-maybe-uninitialized)
   target_compile_definitions(${name} PRIVATE DOCTEST_CONFIG_SUPER_FAST_ASSERTS)
   target_precompile_headers(${name} REUSE_FROM warren_base)
-  add_test(NAME ${name} COMMAND ${name} --duration=true)
+  if(WARREN_SANITIZE STREQUAL "thread" AND "threads_suite" IN_LIST T_LABELS)
+    add_test(NAME ${name} COMMAND ${name} --duration=true --test-suite=threads)
+  else()
+    add_test(NAME ${name} COMMAND ${name} --duration=true)
+  endif()
   if(NOT T_TIMEOUT)
-    set(T_TIMEOUT 120)
+    set(T_TIMEOUT 300)  # by far: a bound for what hangs, on a machine that does much else
   endif()
   set_tests_properties(${name} PROPERTIES TIMEOUT ${T_TIMEOUT} COST ${T_TIMEOUT} LABELS "${T_LABELS}")
   if("computes" IN_LIST T_LABELS)
