@@ -36,6 +36,26 @@ std::string_view name(Errc code) {
   std::abort();
 }
 
+bool passes(const Error& error) {
+  switch (error.code) {
+    case Errc::unavailable:
+    case Errc::overloaded:
+    case Errc::timeout:
+    case Errc::unknown_outcome:
+      return true;
+    case Errc::invalid:
+    case Errc::not_found:
+    case Errc::held_elsewhere:
+    case Errc::lease_lost:
+    case Errc::denied:
+    case Errc::refused:
+    case Errc::protocol:
+    case Errc::cancelled:
+      return false;
+  }
+  std::abort();
+}
+
 void broken_invariant(const char* file, int line, std::string_view what) {
   log::error("process.aborted", "broken", what, "at", fmt::format("{}:{}", file, line));
   std::abort();

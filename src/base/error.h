@@ -17,7 +17,7 @@ enum class Errc {
   lease_lost,       // the grant is over for good: acquire again
   denied,           // wrong or missing credentials, or not allowed
   refused,          // the server understood and said no
-  unavailable,      // cannot be reached now; nothing was done
+  unavailable,      // cannot be reached, or cannot do it now; nothing was done
   overloaded,       // a bound of ours was met; nothing was done
   timeout,          // the deadline passed first
   unknown_outcome,  // it was sent and no answer came: it may have been done
@@ -31,6 +31,10 @@ struct Error {
   Errc code;
   std::string what;  // one line, for people
 };
+
+// It is expected to pass by itself: the same may succeed later. Everything else fails again until
+// somebody changes something. After an unknown_outcome repeat only what may be done twice.
+bool passes(const Error& error);
 
 struct Ok {};
 inline constexpr Ok ok;

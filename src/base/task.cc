@@ -1,5 +1,6 @@
 #include "base/task.h"
 
+#include <algorithm>
 #include <boost/asio/bind_cancellation_slot.hpp>
 #include <boost/asio/multiple_exceptions.hpp>
 #include <boost/asio/redirect_error.hpp>
@@ -81,12 +82,13 @@ TaskGroup::TaskGroup(asio::any_io_executor executor) : executor_(executor), empt
 
 TaskGroup::~TaskGroup() { ensure(tasks_.empty(), "a TaskGroup is joined before it goes"); }
 
-void TaskGroup::start(std::string name, awaitable<void> task) {
-  start(std::move(name), without_result(std::move(task)));
+std::uint64_t TaskGroup::start(std::string name, awaitable<void> task) {
+  return start(std::move(name), without_result(std::move(task)));
 }
 
-void TaskGroup::start(std::string name, Async<> task) {
+std::uint64_t TaskGroup::start(std::string name, Async<> task) {
   auto entry = tasks_.emplace(tasks_.end());
+  auto number = entry->number = ++started_;
   entry->name = std::move(name);
   auto on_end = [this, entry](std::exception_ptr thrown, Result<> result) {
     ended(entry, thrown, result);
@@ -94,6 +96,7 @@ void TaskGroup::start(std::string name, Async<> task) {
   asio::co_spawn(executor_, std::move(task),
                  asio::bind_cancellation_slot(entry->cancel.slot(), on_end));
   if (stopping_) entry->cancel.emit(asio::cancellation_type::terminal);
+  return number;
 }
 
 void TaskGroup::ended(std::list<Task>::iterator task, std::exception_ptr thrown,
@@ -116,6 +119,11 @@ void TaskGroup::stop() {
     auto current = task++;
     current->cancel.emit(asio::cancellation_type::terminal);
   }
+}
+
+void TaskGroup::stop(std::uint64_t number) {
+  auto task = std::ranges::find(tasks_, number, &Task::number);
+  if (task != tasks_.end()) task->cancel.emit(asio::cancellation_type::terminal);
 }
 
 awaitable<void> TaskGroup::join() {

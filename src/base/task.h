@@ -67,16 +67,20 @@ class TaskGroup {
   TaskGroup& operator=(const TaskGroup&) = delete;
 
   // A task that ends with an error is logged under its name; `cancelled` is not an error here.
-  void start(std::string name, Async<> task);
-  void start(std::string name, awaitable<void> task);
+  // Returns its number, from 1.
+  std::uint64_t start(std::string name, Async<> task);
+  std::uint64_t start(std::string name, awaitable<void> task);
   // Cancels all tasks, and those that are started from now on.
   void stop();
+  // Cancels one of them, if it still runs.
+  void stop(std::uint64_t number);
   // Waits until the last task has ended, even when the caller itself was cancelled.
   awaitable<void> join();
   std::size_t running() const { return tasks_.size(); }
 
  private:
   struct Task {
+    std::uint64_t number;
     std::string name;
     asio::cancellation_signal cancel;
   };
@@ -84,6 +88,7 @@ class TaskGroup {
 
   asio::any_io_executor executor_;
   std::list<Task> tasks_;
+  std::uint64_t started_ = 0;
   bool stopping_ = false;
   Event empty_;
 };

@@ -61,6 +61,23 @@ TEST_CASE("a group cancels all its tasks at once and waits for each of them") {
   }());
 }
 
+TEST_CASE("one task is cancelled by its number, and one that has ended is nobody's") {
+  run([]() -> awaitable<void> {
+    TaskGroup group(co_await asio::this_coro::executor);
+    auto first = group.start("waiter", wait_forever());
+    auto second = group.start("waiter", wait_forever());
+    CHECK(first != second);
+    co_await sleep_for(1ms);
+    group.stop(first);
+    while (group.running() > 1) co_await sleep_for(1ms);
+    group.stop(first);
+    co_await sleep_for(1ms);
+    CHECK(group.running() == 1);
+    group.stop(second);
+    co_await group.join();
+  }());
+}
+
 TEST_CASE("a task that is started after stop leaves at its first wait") {
   run([]() -> awaitable<void> {
     TaskGroup group(co_await asio::this_coro::executor);
