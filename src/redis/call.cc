@@ -9,6 +9,18 @@ void Call::leave() {
   if (pipeline_) pipeline_->forget(*this);
 }
 
+void Call::fail(Error why) {
+  if (may_have_run_) why = in_doubt(std::move(why));
+  complete(std::unexpected(std::move(why)));
+}
+
+Error in_doubt(Error why) {
+  bool stands =
+      why.code == Errc::unknown_outcome || why.code == Errc::refused || why.code == Errc::cancelled;
+  if (stands) return why;
+  return {Errc::unknown_outcome, "it was sent and not answered, and then: " + why.what};
+}
+
 void CallList::insert_before(Call* next, Call& call) {
   ensure(!call.is_pending(), "a call waits in one place");
   call.list_ = this;

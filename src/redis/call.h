@@ -35,6 +35,9 @@ class CallOptions {
   CallOptions idempotent() const { return with(&CallOptions::idempotent_, true); }
   // Does not wait for a connection to come back: `unavailable` when an attempt fails.
   CallOptions fail_fast() const { return with(&CallOptions::fail_fast_, true); }
+  // Does not wait for the end of a slot's move when its keys are on two servers: `unavailable`, with
+  // the server's TRYAGAIN, at once.
+  CallOptions unless_keys_are_split() const { return with(&CallOptions::tells_split_, true); }
   CallOptions lane(Lane lane) const { return with(&CallOptions::lane_, lane); }
   // Where a command without a key goes in a cluster: to any node, or to the owner of this key.
   CallOptions on_any_node() const { return with(&CallOptions::slot_, any_node); }
@@ -43,6 +46,7 @@ class CallOptions {
   Clock::time_point deadline() const { return deadline_; }
   bool is_idempotent() const { return idempotent_; }
   bool fails_fast() const { return fail_fast_; }
+  bool tells_split() const { return tells_split_; }
   Lane lane() const { return lane_; }
   static constexpr int by_key = -1, any_node = -2;
   int slot() const { return slot_; }
@@ -58,8 +62,12 @@ class CallOptions {
   int slot_ = by_key;
   bool idempotent_ = false;
   bool fail_fast_ = false;
+  bool tells_split_ = false;
   Lane lane_ = Lane::data;
 };
+
+// What is said of a call that may have run, when the last attempt ended like this.
+Error in_doubt(Error why);
 
 class CallList;
 class Pipeline;
@@ -82,6 +90,12 @@ class Call {
 
   // The answer, or why there is none; called exactly once, as the last thing its holder does.
   virtual void complete(Result<Reply> result) = 0;
+  // Ends it without an answer. Once an attempt may have run, what became of a later one says nothing
+  // about it: the outcome is unknown, unless the command itself was answered (Errc::refused).
+  void fail(Error why);
+  bool may_have_run() const { return may_have_run_; }
+  // Some other call for the same may have.
+  void set_may_have_run() { may_have_run_ = true; }
   // Takes the call out of wherever it is. What was sent for it is answered to nobody.
   void leave();
   bool is_pending() const { return list_ || pipeline_; }

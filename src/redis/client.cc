@@ -110,9 +110,13 @@ Async<Reply> Client::ask(Command command, CallOptions options) {
 
 Async<Reply> Client::run(const Script& script, std::vector<std::string> keys,
                          std::vector<std::string> args, CallOptions options) {
-  auto reply = co_await command(script.by_hash(keys, args), options);
+  CommandOperation by_hash(*this, script.by_hash(keys, args), options);
+  const Call& first = by_hash;  // an operation is awaited in place: std::move moves nothing
+  auto reply = co_await std::move(by_hash);
   if (reply || error_word(reply.error().what) != "NOSCRIPT") co_return reply;
-  co_return co_await command(script.by_source(keys, args), options);
+  CommandOperation by_source(*this, script.by_source(keys, args), options);
+  if (first.may_have_run()) by_source.set_may_have_run();
+  co_return co_await std::move(by_source);
 }
 
 Async<Reply> Client::transaction(std::vector<Command> commands, CallOptions options) {
@@ -139,11 +143,11 @@ Result<Client::Attempts> Client::begin(const Command& command, CallOptions optio
 
 // What the shared connection does not follow either is the caller's business.
 Refusal Client::refusal_of(const Error& error) const {
-  auto refusal = error.code == Errc::refused ? classify(error.what) : Refusal::final;
+  auto refusal = classify(error.what);
   auto mode = dialer_.settings().mode;
+  if (refusal == Refusal::denied || refusal == Refusal::exhausted) return Refusal::final;
   bool redirects = refusal == Refusal::moved || refusal == Refusal::ask;
   if (redirects && mode != Mode::cluster) return Refusal::final;
-  if (refusal == Refusal::not_primary && mode == Mode::single) return Refusal::final;
   return refusal;
 }
 
@@ -152,7 +156,8 @@ Refusal Client::refusal_of(const Error& error) const {
 awaitable<bool> Client::tries_again(Error& error, Attempts& attempts) {
   const auto& options = attempts.options;
   auto refusal = refusal_of(error);
-  bool unreachable = error.code == Errc::unavailable || error.code == Errc::timeout;
+  bool unreachable = (error.code == Errc::unavailable || error.code == Errc::timeout) &&
+                     classify(error.what) == Refusal::final;
   bool is_lost = error.code == Errc::unknown_outcome;
   if (is_lost) attempts.may_have_run = true;
   attempts.asks = false;
@@ -174,9 +179,7 @@ awaitable<bool> Client::tries_again(Error& error, Attempts& attempts) {
     co_return false;
   }
   if (refusal != Refusal::final) error.code = Errc::unavailable;
-  bool is_answer = error.code == Errc::refused || error.code == Errc::denied;
-  if (attempts.may_have_run && !is_answer && error.code != Errc::cancelled)
-    error.code = Errc::unknown_outcome;
+  if (attempts.may_have_run) error = in_doubt(std::move(error));
   co_return false;
 }
 
@@ -314,6 +317,8 @@ Async<std::unique_ptr<Conversation>> Client::dial(Address address, Clock::time_p
 
 Address Client::owner(int slot) const { return router_->owner(slot); }
 
+bool Client::has(const Address& server) const { return router_->has(server); }
+
 void Client::on_moved(const Error& error) { router_->on_moved(error); }
 
 Async<> Client::ready(Clock::time_point deadline) {
@@ -326,6 +331,10 @@ Async<> Client::ready(Clock::time_point deadline) {
 Topology Client::topology() const { return router_->topology(); }
 
 std::uint64_t Client::epoch() const { return router_->epoch(); }
+
+bool Client::has_primary() const { return router_->has_primary(); }
+
+std::uint64_t Client::departures() const { return router_->departures(); }
 
 std::uint64_t Client::changes() const { return router_->changes(); }
 

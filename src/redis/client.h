@@ -28,7 +28,6 @@
 namespace warren::redis {
 
 class Router;
-enum class Refusal;
 
 // What is known about the servers behind a client.
 struct Topology {
@@ -53,9 +52,9 @@ class Client final : public Submitter {
   Client(const Client&) = delete;
   Client& operator=(const Client&) = delete;
 
-  // An error reply is `refused` (or `denied`) with the server's own words. Whatever may have been
-  // sent and has no answer is `unknown_outcome`; with the other errors it did not run. Commands
-  // that would change or block the shared connection are `invalid`.
+  // An error reply is `refused`, `denied` or, if it passes by itself, `unavailable`, with the server's
+  // own words. Whatever may have been sent and has no answer is `unknown_outcome`; with the other
+  // errors it did not run. Commands that would change or block the shared connection are `invalid`.
   CommandOperation command(Command command, CallOptions options = {}) {
     return CommandOperation(*this, std::move(command), options);
   }
@@ -84,6 +83,8 @@ class Client final : public Submitter {
 
   // The server that should be used now; empty where there is one, or none is known.
   Address owner(int slot) const;
+  // Whether it is one of the servers, as far as is known: a node may leave a cluster and live on.
+  bool has(const Address& server) const;
   // A server said, on a connection of one's own, that it is no longer the right one.
   void on_moved(const Error& error);
 
@@ -92,6 +93,10 @@ class Client final : public Submitter {
   Topology topology() const;
   // That of topology(), cheaply.
   std::uint64_t epoch() const;
+  // False while a single address leads to a replica, which takes no writes.
+  bool has_primary() const;
+  // Grows when the server behind a single address was left, since it was no longer the primary.
+  std::uint64_t departures() const;
   // Grows when a connection was made anew or another epoch began: what a server acknowledged before
   // may be gone since.
   std::uint64_t changes() const;

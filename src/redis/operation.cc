@@ -16,7 +16,7 @@ void cancel_pending(Submitter& submitter, Call& call) {
 }  // namespace
 
 void complete_later(asio::any_io_executor executor, Call& call, Error why) {
-  asio::post(executor, [&call, why = std::move(why)] { call.complete(std::unexpected(why)); });
+  asio::post(executor, [&call, why = std::move(why)]() mutable { call.fail(std::move(why)); });
 }
 
 void CommandOperation::cancel() { cancel_pending(submitter_, *this); }

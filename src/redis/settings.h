@@ -39,6 +39,11 @@ struct TlsSettings {
   // The name to expect (and to send as SNI) for an address that a sentinel or a cluster hands out.
   // Keys are as to_string(Address) writes them, or only the host.
   std::map<std::string, std::string> names;
+  // PEM texts instead of files.
+  std::string ca_pem, cert_pem, key_pem;
+  // Errors name our settings for Redis, and a server that is silent is asked whether it is a plain
+  // Redis. False for other protocols.
+  bool is_for_redis = true;
 };
 
 enum class Mode { single, sentinel, cluster };

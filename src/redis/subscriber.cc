@@ -21,6 +21,8 @@ constexpr std::array<Words, 3> words{{{"subscribe", "unsubscribe", "message"},
                                       {"psubscribe", "punsubscribe", "pmessage"},
                                       {"ssubscribe", "sunsubscribe", "smessage"}}};
 constexpr std::string_view ping = "ping";
+constexpr std::string_view cut_off = "cluster_state:fail";
+constexpr std::string_view in_touch = "cluster_state:ok";
 
 }  // namespace
 
@@ -54,7 +56,12 @@ class Subscriber::Feed {
   Async<> write_loop();
   Async<> send_changes();
   bool follows_slot() const { return slot_ != CallOptions::any_node; }
+  bool is_anywhere() const {
+    return owner_.client_.settings().mode == Mode::cluster && !follows_slot();
+  }
   bool is_misplaced() const;
+  Command are_you_there() const;
+  awaitable<bool> finds_refuge();
   void ask(std::string& bytes, std::string_view word, const Name& name);
   Result<> take(Reply reply);
   Result<> take_answer(const Question& answer);
@@ -68,14 +75,17 @@ class Subscriber::Feed {
   bool was_settled_ = false;  // since something is wanted, so that what follows is a reconnection
   bool owes_gap_ = false;
   std::optional<Error> problem_;
+  std::optional<Address> refuge_;  // where to go next, instead of anywhere
   Backoff backoff_{owner_.client_.settings().backoff_least, owner_.client_.settings().backoff_most};
 
   // On this connection:
   std::unique_ptr<Conversation> conversation_;
+  std::uint64_t departures_ = 0;  // the client's, when it was made
   Clock::time_point heard_;
   std::set<Name> asked_;
   std::deque<Question> questions_;  // not answered yet; the server answers each once, in order
   std::map<Name, Error> refused_;
+  bool is_cut_off_ = false;  // it says so itself
 };
 
 void Subscriber::Feed::want(Kind kind, std::string text, bool wanted) {
@@ -102,6 +112,7 @@ awaitable<void> Subscriber::Feed::run() {
     asked_.clear();
     questions_.clear();
     refused_.clear();
+    is_cut_off_ = false;
     problem_.reset();
     if (!ended) problem_ = ended.error();
     owner_.confirmed_.notify();
@@ -114,7 +125,11 @@ awaitable<void> Subscriber::Feed::run() {
 // Until the connection breaks; no error when nothing is wanted any more.
 Async<> Subscriber::Feed::listen() {
   auto deadline = Clock::now() + owner_.client_.settings().connect_timeout;
-  auto dialled = co_await owner_.client_.dial(slot_, deadline);
+  departures_ = owner_.client_.departures();
+  auto refuge = std::exchange(refuge_, std::nullopt);
+  auto dialling =
+      refuge ? owner_.client_.dial(*refuge, deadline) : owner_.client_.dial(slot_, deadline);
+  auto dialled = co_await std::move(dialling);
   if (!dialled) co_return std::unexpected(dialled.error());
   conversation_ = std::move(*dialled);
   heard_ = Clock::now();
@@ -144,13 +159,15 @@ Async<> Subscriber::Feed::write_loop() {
     auto now = Clock::now();
     if (now >= heard_ + patience)
       co_return fail(Errc::timeout, "{} does not answer", to_string(conversation_->address()));
-    if (now < next_ping) continue;
-    if (is_misplaced())
+    bool leaves = false;
+    if (std::exchange(is_cut_off_, false)) leaves = co_await finds_refuge();
+    if (!leaves && now < next_ping) continue;
+    if (leaves || is_misplaced())
       co_return fail(Errc::unavailable, "{} is no longer the right server",
                      to_string(conversation_->address()));
     next_ping = Clock::now() + interval;
     questions_.push_back({ping, {}});
-    Command command("PING");
+    auto command = are_you_there();
     sent = co_await conversation_->send(std::string(command.bytes()), next_ping);
     if (!sent) co_return sent;
   }
@@ -160,9 +177,35 @@ Async<> Subscriber::Feed::write_loop() {
 // A server that was replaced while it could not be reached by the others does not say so.
 bool Subscriber::Feed::is_misplaced() const {
   const auto& client = owner_.client_;
-  if (client.settings().mode == Mode::cluster && !follows_slot()) return false;  // any will do
+  if (is_anywhere()) return !client.has(conversation_->address());
+  if (client.departures() != departures_) return true;
   auto right = client.owner(slot_);
   return right != Address{} && right != conversation_->address();
+}
+
+// Any server of a cluster will do, as long as it is one: one that was reset, or is cut off from the
+// others, hears none of what is published there. It does not say so, but it can be asked.
+Command Subscriber::Feed::are_you_there() const {
+  return is_anywhere() ? Command("CLUSTER", "INFO") : Command("PING");
+}
+
+// Another server of the cluster that is in touch with it. When none is, the cluster as a whole is
+// in trouble, and moving about would help nobody.
+awaitable<bool> Subscriber::Feed::finds_refuge() {
+  auto& client = owner_.client_;
+  std::vector<Address> others;
+  for (const auto& node : client.topology().nodes)
+    if (node.is_primary && node.address != conversation_->address()) others.push_back(node.address);
+  if (others.empty()) co_return false;
+  auto& other = others[static_cast<std::size_t>(random_unit() * double(others.size()))];
+  auto deadline = Clock::now() + client.settings().connect_timeout;
+  auto dialled = co_await client.dial(other, deadline);
+  if (!dialled) co_return false;
+  auto info = co_await (*dialled)->ask(Command("CLUSTER", "INFO"), deadline);
+  if (!info || !info->text.contains(in_touch)) co_return false;
+  client.on_moved({Errc::unavailable, to_string(conversation_->address()) + " is cut off"});
+  refuge_ = other;
+  co_return true;
 }
 
 Async<> Subscriber::Feed::send_changes() {
@@ -184,7 +227,11 @@ void Subscriber::Feed::ask(std::string& bytes, std::string_view word, const Name
 
 Result<> Subscriber::Feed::take(Reply reply) {
   if (reply.is_error()) return take_refusal(reply);
-  if (reply.kind != Reply::Kind::push) return take_answer({ping, {}});
+  if (reply.kind != Reply::Kind::push) {
+    is_cut_off_ = reply.text.contains(cut_off);
+    if (is_cut_off_) changed_.notify();
+    return take_answer({ping, {}});
+  }
   auto& items = reply.items;
   if (items.size() < 3) return ok;
   const auto& what = items[0].text;
@@ -222,8 +269,9 @@ Result<> Subscriber::Feed::take_answer(const Question& answer) {
 
 Result<> Subscriber::Feed::take_refusal(const Reply& reply) {
   Error error = error_of(reply);
-  if (questions_.empty() || classify(reply.text) != Refusal::final) {
-    // It is about the server, not about what was asked.
+  auto refusal = classify(reply.text);
+  bool is_about_channel = refusal == Refusal::final || refusal == Refusal::denied;
+  if (questions_.empty() || !is_about_channel) {
     if (follows_slot()) owner_.client_.on_moved(error);
     return std::unexpected(error);
   }

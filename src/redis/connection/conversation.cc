@@ -55,20 +55,10 @@ Error explain(const Address& address, const Reply& refusal) {
     return {Errc::invalid, fmt::format("{} does not have this database: {}", where, refusal.text)};
   if (refusal.text.starts_with("ERR max number of clients"))
     return {Errc::unavailable, fmt::format("{} has too many clients", where)};
-  if (word == "DENIED" || word == "NOPERM")
-    return {Errc::denied, fmt::format("{}: {}", where, refusal.text)};
-  return {Errc::refused, fmt::format("{}: {}", where, refusal.text)};
+  return {error_of(refusal).code, fmt::format("{}: {}", where, refusal.text)};
 }
 
 }  // namespace
-
-std::string_view error_word(std::string_view text) { return text.substr(0, text.find(' ')); }
-
-Error error_of(const Reply& reply) {
-  std::string_view word = error_word(reply.text);
-  bool denied = word == "NOAUTH" || word == "WRONGPASS" || word == "NOPERM" || word == "DENIED";
-  return {denied ? Errc::denied : Errc::refused, reply.text};
-}
 
 Async<> Conversation::send(std::string bytes, Clock::time_point deadline) {
   std::string_view rest = bytes;

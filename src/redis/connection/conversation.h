@@ -13,6 +13,7 @@
 #include "redis/connection/transport.h"
 #include "redis/resp/command.h"
 #include "redis/resp/parser.h"
+#include "redis/resp/refusal.h"
 #include "redis/settings.h"
 
 namespace warren::redis {
@@ -22,7 +23,7 @@ class Conversation {
   // Sends commands and waits for their answers, in order; an error reply is an answer like any
   // other. After any Error the conversation is over, except `next` past its deadline.
   Async<std::vector<Reply>> exchange(std::vector<Command> commands, Clock::time_point deadline);
-  // The same for one command; an error reply becomes Errc::refused or Errc::denied.
+  // The same for one command; an error reply becomes what error_of() says.
   Async<Reply> ask(Command command, Clock::time_point deadline);
   // The two halves, for a connection on which messages arrive by themselves. A late `next` may be
   // called again. Without a deadline it is cheaper.
@@ -66,10 +67,5 @@ class Dialer {
   Settings settings_;
   std::optional<TlsContext> tls_;
 };
-
-// An error reply as an Error: denied for NOAUTH, WRONGPASS and NOPERM, else refused.
-Error error_of(const Reply& reply);
-// "WRONGTYPE" of "WRONGTYPE Operation against …".
-std::string_view error_word(std::string_view text);
 
 }  // namespace warren::redis

@@ -207,14 +207,13 @@ void Pipeline::on_time(Clock::time_point now) {
   while (Call* call = never_sent.pop_front()) {
     ++counters_.timed_out;
     auto why = owner_.why_waiting();
-    call->complete(fail(call->may_have_run_ ? Errc::unknown_outcome : why.code,
-                        "{} was not {} in time: {}", describe(call->command_),
-                        call->may_have_run_ ? "answered" : "sent", why.what));
+    call->fail(
+        {why.code, fmt::format("{} was not sent in time: {}", describe(call->command_), why.what)});
   }
   while (Call* call = unanswered.pop_front()) {
     ++counters_.timed_out;
-    call->complete(fail(Errc::unknown_outcome, "{} was sent and not answered in time",
-                        describe(call->command_)));
+    call->fail(
+        {Errc::unknown_outcome, describe(call->command_) + " was sent and not answered in time"});
   }
 }
 
@@ -252,8 +251,8 @@ void Pipeline::on_disconnect(const Error& why) {
   waiting_.put_before(again);
   while (Call* call = unknown.pop_front()) {
     ++counters_.unknown;
-    call->complete(fail(Errc::unknown_outcome, "{} was sent, then the connection was lost: {}",
-                        describe(call->command_), why.what));
+    call->fail({Errc::unknown_outcome, fmt::format("{} was sent, then the connection was lost: {}",
+                                                   describe(call->command_), why.what)});
   }
 }
 
@@ -267,8 +266,7 @@ void Pipeline::fail_waiting(const Error& why, Whom whom) {
     }
     call = next;
   }
-  while (Call* call = leaving.pop_front())
-    call->complete(fail(call->may_have_run_ ? Errc::unknown_outcome : why.code, "{}", why.what));
+  while (Call* call = leaving.pop_front()) call->fail(why);
 }
 
 }  // namespace warren::redis

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <openssl/err.h>
+#include <openssl/pem.h>
 #include <openssl/ssl.h>
 #include <openssl/x509v3.h>
 #include <sys/socket.h>
@@ -12,6 +13,7 @@
 #include <cstring>
 #include <map>
 #include <utility>
+#include <vector>
 
 #include "redis/connection/tls_words.h"
 
@@ -42,6 +44,24 @@ void clear_errors() {
   errno = 0;
 }
 
+std::unique_ptr<BIO, int (*)(BIO*)> text_bio(const std::string& text) {
+  std::unique_ptr<BIO, int (*)(BIO*)> bio(BIO_new_mem_buf(text.data(), int(text.size())), BIO_free);
+  ensure(bio, "there is memory for a BIO");
+  return bio;
+}
+
+using Certificate = std::unique_ptr<X509, void (*)(X509*)>;
+
+// All certificates of a PEM text, up to the first that is none.
+std::vector<Certificate> certificates_in(const std::string& text) {
+  std::vector<Certificate> found;
+  auto bio = text_bio(text);
+  while (auto* each = PEM_read_bio_X509(bio.get(), nullptr, nullptr, nullptr))
+    found.emplace_back(each, X509_free);
+  ERR_clear_error();  // the end of the text is one
+  return found;
+}
+
 // OpenSSL says little about files, so look first.
 Result<> check_readable(const std::string& path) {
   int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
@@ -60,7 +80,10 @@ struct TlsContext::State {
   TlsSettings settings;
   std::map<std::string, std::unique_ptr<SSL_SESSION, FreeSession>> sessions;
 
+  static std::shared_ptr<State> make(const TlsSettings& settings, const SSL_METHOD* method);
+
   Result<> load_trust() {
+    if (!settings.ca_pem.empty()) return trust_texts();
     if (settings.ca_file.empty()) {
       SSL_CTX_set_default_verify_paths(context.get());
       return ok;
@@ -70,7 +93,33 @@ struct TlsContext::State {
     return fail(Errc::invalid, "{} holds no PEM certificate of a CA", settings.ca_file);
   }
 
+  Result<> trust_texts() {
+    auto certificates = certificates_in(settings.ca_pem);
+    if (certificates.empty())
+      return fail(Errc::invalid, "the text holds no PEM certificate of a CA");
+    for (auto& each : certificates)
+      X509_STORE_add_cert(SSL_CTX_get_cert_store(context.get()), each.get());
+    return ok;
+  }
+
+  Result<> use_texts() {
+    auto certificates = certificates_in(settings.cert_pem);
+    if (certificates.empty() || SSL_CTX_use_certificate(context.get(), certificates[0].get()) != 1)
+      return fail(Errc::invalid, "the text holds no PEM certificate that can be used");
+    for (std::size_t i = 1; i < certificates.size(); ++i)
+      SSL_CTX_add1_chain_cert(context.get(), certificates[i].get());
+    auto text = text_bio(settings.key_pem);
+    auto no_passphrase = [](char*, int, int, void*) { return -1; };
+    std::unique_ptr<EVP_PKEY, void (*)(EVP_PKEY*)> key(
+        PEM_read_bio_PrivateKey(text.get(), nullptr, no_passphrase, nullptr), EVP_PKEY_free);
+    if (!key)
+      return fail(Errc::invalid, "the text holds no PEM key that can be used without a passphrase");
+    if (SSL_CTX_use_PrivateKey(context.get(), key.get()) == 1) return ok;
+    return fail(Errc::invalid, "the key does not belong to the certificate");
+  }
+
   Result<> load_own_certificate() {
+    if (!settings.cert_pem.empty() || !settings.key_pem.empty()) return use_texts();
     auto &cert = settings.cert_file, &key = settings.key_file;
     if (cert.empty() && key.empty()) return ok;
     if (cert.empty() || key.empty())
@@ -146,22 +195,28 @@ struct TlsStream::Hooks {
     auto* ssl =
         static_cast<SSL*>(X509_STORE_CTX_get_ex_data(store, SSL_get_ex_data_X509_STORE_CTX_idx()));
     auto& stream = stream_of(ssl);
-    auto& ca_file = stream.state_->settings.ca_file;
-    stream.why_ = {Errc::denied, certificate_fault(store, stream.name_, ca_file)};
+    stream.why_ = {Errc::denied, certificate_fault(store, stream.name_, stream.state_->settings)};
     return accepted;
   }
 };
 
-Result<TlsContext> TlsContext::load(const TlsSettings& settings) {
+std::shared_ptr<TlsContext::State> TlsContext::State::make(const TlsSettings& settings,
+                                                           const SSL_METHOD* method) {
   auto state = std::make_shared<State>();
   state->settings = settings;
-  state->context.reset(SSL_CTX_new(TLS_client_method()));
+  state->context.reset(SSL_CTX_new(method));
   auto* context = state->context.get();
   ensure(context, "there is memory for a TLS context");
   SSL_CTX_set_min_proto_version(context, TLS1_2_VERSION);
   SSL_CTX_set_options(context, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION);
   SSL_CTX_set_read_ahead(context, 1);
   SSL_CTX_set_default_read_buffer_len(context, batch);
+  return state;
+}
+
+Result<TlsContext> TlsContext::load(const TlsSettings& settings) {
+  auto state = State::make(settings, TLS_client_method());
+  auto* context = state->context.get();
   SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_CLIENT | SSL_SESS_CACHE_NO_INTERNAL);
   SSL_CTX_sess_set_new_cb(context, TlsStream::Hooks::on_session);
   SSL_CTX_set_client_cert_cb(context, TlsStream::Hooks::on_certificate_request);
@@ -169,6 +224,25 @@ Result<TlsContext> TlsContext::load(const TlsSettings& settings) {
   if (auto loaded = state->load_trust(); !loaded) return std::unexpected(loaded.error());
   if (auto loaded = state->load_own_certificate(); !loaded) return std::unexpected(loaded.error());
   return TlsContext(std::move(state));
+}
+
+Result<TlsContext> TlsContext::serve(const TlsSettings& settings) {
+  auto state = State::make(settings, TLS_server_method());
+  if (settings.cert_pem.empty() && settings.cert_file.empty())
+    return fail(Errc::invalid, "a server needs a certificate");
+  if (auto loaded = state->load_own_certificate(); !loaded) return std::unexpected(loaded.error());
+  return TlsContext(std::move(state));
+}
+
+bool TlsContext::is_for_redis() const { return state_->settings.is_for_redis; }
+
+TlsStream::TlsStream(const TlsContext& context, int socket)
+    : state_(context.state_), socket_(socket), ssl_(SSL_new(state_->context.get()), SSL_free) {
+  ensure(ssl_, "there is memory for a TLS connection");
+  SSL_set_app_data(ssl_.get(), this);
+  auto* bio = Hooks::bio_for(this);
+  SSL_set_bio(ssl_.get(), bio, bio);
+  SSL_set_accept_state(ssl_.get());
 }
 
 TlsStream::TlsStream(const TlsContext& context, const Address& address, int socket)
@@ -187,6 +261,7 @@ TlsStream::TlsStream(const TlsContext& context, const Address& address, int sock
   SSL_set_app_data(ssl_.get(), this);
   auto* bio = Hooks::bio_for(this);
   SSL_set_bio(ssl_.get(), bio, bio);
+  SSL_set_connect_state(ssl_.get());
   if (is_ip(name_)) {
     X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(ssl_.get()), name_.c_str());
   } else {
@@ -200,17 +275,25 @@ TlsStream::TlsStream(const TlsContext& context, const Address& address, int sock
 
 TlsStream::~TlsStream() {
   if (!is_established_) return;
-  clear_errors();
-  if (!is_read_out_) SSL_shutdown(ssl_.get());
-  flush();
+  say_goodbye();
   // A session counts as spoilt, and is not resumed, unless both ends said goodbye. In Redis'
   // protocol every reply has a length, so that a cut connection cannot be mistaken for a whole one.
   SSL_set_shutdown(ssl_.get(), SSL_SENT_SHUTDOWN | SSL_RECEIVED_SHUTDOWN);
 }
 
+void TlsStream::say_goodbye() {
+  clear_errors();
+  if (!is_read_out_ || heard_goodbye()) SSL_shutdown(ssl_.get());
+  flush();
+}
+
+bool TlsStream::heard_goodbye() const {
+  return (SSL_get_shutdown(ssl_.get()) & SSL_RECEIVED_SHUTDOWN) != 0;
+}
+
 TlsStream::Step TlsStream::shake_hands() {
   clear_errors();
-  int status = SSL_connect(ssl_.get());
+  int status = SSL_do_handshake(ssl_.get());
   auto step = status == 1 ? Step::done : step_after(status);
   auto flushed = flush();
   if (step != Step::failed && flushed != Step::done) step = flushed;
@@ -289,7 +372,8 @@ TlsStream::Step TlsStream::step_after(int status) {
       is_asked_for_cert_ && ERR_GET_REASON(reason) == SSL_R_SSLV3_ALERT_HANDSHAKE_FAILURE;
   // The fault of the server's certificate was put into words when it was found.
   if (ERR_GET_REASON(reason) != SSL_R_CERTIFICATE_VERIFY_FAILED)
-    why_ = is_about_cert ? certificate_needed() : tls_failure(reason, state_->settings.cert_file);
+    why_ = is_about_cert ? certificate_needed(state_->settings)
+                         : tls_failure(reason, state_->settings);
   return Step::failed;
 }
 
@@ -299,7 +383,7 @@ TlsStream::Step TlsStream::lost(int error_number) {
   why_ = lost_connection(error_number);
   // TLS 1.3 tells of a missing certificate only after the handshake, and the alert may get lost.
   if (is_asked_for_cert_ && !is_heard_) {
-    why_ = certificate_needed();
+    why_ = certificate_needed(state_->settings);
   } else if (!is_established_) {
     why_.what += " during the TLS handshake; it may not be a TLS server";
   }

@@ -16,6 +16,9 @@ namespace warren::redis {
 class TlsContext {
  public:
   static Result<TlsContext> load(const TlsSettings& settings);
+  // For the other end: the certificate and the key of a server, which asks its clients for none.
+  static Result<TlsContext> serve(const TlsSettings& settings);
+  bool is_for_redis() const;
 
  private:
   friend class TlsStream;
@@ -30,7 +33,9 @@ class TlsContext {
 class TlsStream {
  public:
   TlsStream(const TlsContext& context, const Address& address, int socket);
-  ~TlsStream();  // says goodbye to the server, if it still listens
+  // The server's end, with a context that serves.
+  TlsStream(const TlsContext& context, int socket);
+  ~TlsStream();  // says goodbye to the peer, if it still listens
   TlsStream(const TlsStream&) = delete;
   TlsStream& operator=(const TlsStream&) = delete;
 
@@ -41,6 +46,13 @@ class TlsStream {
   // Writes all (done) or as much as the socket takes; adds to `bytes`. The next call must begin
   // with what was not taken. May want to read: the other half of what the server began to say.
   Step write(std::string_view data, std::size_t& bytes);
+
+  // That nothing follows; reading goes on.
+  void say_goodbye();
+  // The destructor shall not say goodbye: what was written is not whole.
+  void leave_silently() { is_established_ = false; }
+  // Whether the peer said that nothing follows. Otherwise an end may be somebody's who cut the line.
+  bool heard_goodbye() const;
 
   // Whether the server never sent a byte, not even of the handshake.
   bool is_silent() const;

@@ -82,14 +82,14 @@ Error lost_connection(int error_number) {
   }
 }
 
-Error tls_failure(unsigned long reason, const std::string& cert_file) {
+Error tls_failure(unsigned long reason, const TlsSettings& settings) {
   if (ERR_GET_LIB(reason) == ERR_LIB_SSL) switch (ERR_GET_REASON(reason)) {
       case SSL_R_WRONG_VERSION_NUMBER:
       case SSL_R_HTTP_REQUEST:
       case SSL_R_PACKET_LENGTH_TOO_LONG:
         return {Errc::protocol, "this is not a TLS server"};
       case SSL_R_TLSV13_ALERT_CERTIFICATE_REQUIRED:
-        return certificate_needed();
+        return certificate_needed(settings);
       case SSL_R_TLSV1_ALERT_PROTOCOL_VERSION:
       case SSL_R_UNSUPPORTED_PROTOCOL:
         return {Errc::protocol, "the server speaks neither TLS 1.2 nor 1.3"};
@@ -101,7 +101,7 @@ Error tls_failure(unsigned long reason, const std::string& cert_file) {
       case SSL_R_TLSV1_ALERT_UNKNOWN_CA:
       case SSL_R_TLSV1_ALERT_ACCESS_DENIED:
         return {Errc::denied, fmt::format("the server does not accept our certificate {}: {}",
-                                          cert_file, ERR_reason_error_string(reason))};
+                                          settings.cert_file, ERR_reason_error_string(reason))};
       default:
         break;
     }
@@ -109,13 +109,15 @@ Error tls_failure(unsigned long reason, const std::string& cert_file) {
   return {Errc::protocol, fmt::format("TLS failed: {}", text ? text : "for an unknown reason")};
 }
 
-Error certificate_needed() {
-  return {Errc::denied,
-          "the server requires a client certificate: set REDIS_TLS_CERT and REDIS_TLS_KEY"};
+Error certificate_needed(const TlsSettings& settings) {
+  std::string what = "the server requires a client certificate";
+  if (settings.is_for_redis) what += ": set REDIS_TLS_CERT and REDIS_TLS_KEY";
+  return {Errc::denied, what};
 }
 
 std::string certificate_fault(X509_STORE_CTX* store, const std::string& name,
-                              const std::string& ca_file) {
+                              const TlsSettings& settings) {
+  auto& ca_file = settings.ca_file;
   int reason = X509_STORE_CTX_get_error(store);
   int depth = X509_STORE_CTX_get_error_depth(store);
   auto* certificate = X509_STORE_CTX_get_current_cert(store);
@@ -128,6 +130,7 @@ std::string certificate_fault(X509_STORE_CTX* store, const std::string& name,
     case X509_V_ERR_DEPTH_ZERO_SELF_SIGNED_CERT:
     case X509_V_ERR_SELF_SIGNED_CERT_IN_CHAIN:
     case X509_V_ERR_CERT_SIGNATURE_FAILURE:
+      if (!settings.is_for_redis) return "the server's certificate is not signed by a CA we trust";
       if (ca_file.empty())
         return "the server's certificate is not signed by a CA we trust: set REDIS_TLS_CA";
       return fmt::format("the server's certificate is not signed by a CA in {} (REDIS_TLS_CA)",
@@ -139,6 +142,9 @@ std::string certificate_fault(X509_STORE_CTX* store, const std::string& name,
                          day_of(X509_get0_notBefore(certificate)));
     case X509_V_ERR_HOSTNAME_MISMATCH:
     case X509_V_ERR_IP_ADDRESS_MISMATCH:
+      if (!settings.is_for_redis)
+        return fmt::format("the server's certificate is for {}, not for {}", names_in(certificate),
+                           name);
       return fmt::format(
           "the server's certificate is for {}, not for {}: use that name, or map "
           "the address to it with REDIS_TLS_NAMES",

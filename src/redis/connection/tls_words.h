@@ -3,6 +3,7 @@
 #include <string>
 
 #include "base/error.h"
+#include "redis/settings.h"
 
 typedef struct x509_store_ctx_st X509_STORE_CTX;
 
@@ -12,11 +13,11 @@ namespace warren::redis {
 Error lost_connection(int error_number);
 
 // From OpenSSL's queue of errors: not TLS at all, no common version, an alert from the server.
-Error tls_failure(unsigned long reason, const std::string& cert_file);
-Error certificate_needed();
+Error tls_failure(unsigned long reason, const TlsSettings& settings);
+Error certificate_needed(const TlsSettings& settings);
 
 // What is wrong with the server's certificate, of which `name` was expected.
 std::string certificate_fault(X509_STORE_CTX* store, const std::string& name,
-                              const std::string& ca_file);
+                              const TlsSettings& settings);
 
 }  // namespace warren::redis

@@ -108,8 +108,9 @@ Async<std::unique_ptr<Transport>> Transport::connect_to(Endpoint endpoint, const
   began = Clock::now();
   transport->tls_ = std::make_unique<TlsStream>(*tls, address, transport->fd_);
   auto patience = std::min<Clock::duration>(1s, (deadline - began) / 2);
+  if (!tls->is_for_redis()) patience = deadline - began;
   auto shaken = co_await with_deadline(began + patience, transport->shake_hands());
-  if (!shaken && shaken.error().code == Errc::timeout)
+  if (!shaken && shaken.error().code == Errc::timeout && tls->is_for_redis())
     shaken = co_await with_deadline(deadline, transport->shake_hands_or_doubt(endpoint));
   if (shaken) co_return transport;
   if (shaken.error().code == Errc::timeout)
@@ -226,6 +227,7 @@ Transport::Done Transport::take(ssize_t got, int error) {
     return {Done::some, std::size_t(got)};
   }
   if (got < 0 && (error == EAGAIN || error == EWOULDBLOCK)) return {Done::would_block};
+  ended_well_ = got == 0;
   auto reason = lost_connection(error);
   if (!is_heard_ && (error == 0 || error == ECONNRESET))
     reason.what += " without a word; it may want TLS";
@@ -254,6 +256,7 @@ Transport::Done Transport::read_tls(std::span<char> into) {
   // What a write waited for may be among what was just read.
   write_wants_read_ = false;
   if (bytes > 0) return {Done::some, bytes};
+  ended_well_ = tls_->heard_goodbye();
   if (step == TlsStream::Step::failed) return lost(tls_->why());
   return {Done::would_block};
 }

@@ -42,6 +42,9 @@ class Transport {
   // Why the connection is closed. Errors: unavailable, denied, protocol.
   const Error& why() const { return why_; }
 
+  // After a read said closed: whether the peer ended in good order, so that nothing is missing.
+  bool ended_well() const { return ended_well_; }
+
   // Until read() (or write()) may do something; at times too early. Also returns, without throwing,
   // when the socket is closed or the caller cancelled.
   awaitable<void> wait_readable();
@@ -75,6 +78,7 @@ class Transport {
   bool may_hold_bytes_ = false;    // TLS reads ahead, and of that the socket knows nothing
   bool write_wants_read_ = false;  // TLS may have to hear the server out before it can write
   bool is_heard_ = false;
+  bool ended_well_ = false;
   Error why_{Errc::unavailable, ""};
   std::string local_name_;
 };

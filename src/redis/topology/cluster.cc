@@ -52,6 +52,23 @@ void SlotMap::patch(int slot, const Address& address) {
 
 std::vector<Address> SlotMap::primaries() const { return nodes_; }
 
+bool SlotMap::has(const Address& address) const {
+  auto is_in = [&address](const auto& nodes) {
+    return std::ranges::find(nodes, address) != nodes.end();
+  };
+  return is_in(nodes_) || is_in(replicas_);
+}
+
+Opinion newest_of(std::vector<Opinion> heard) {
+  auto votes = [&heard](const Opinion& opinion) {
+    return std::ranges::count(heard, opinion.map, &Opinion::map);
+  };
+  auto best = std::ranges::max_element(heard, {}, [&votes](const Opinion& opinion) {
+    return std::pair(opinion.epoch, votes(opinion));
+  });
+  return std::move(*best);
+}
+
 Result<Redirection> parse_redirection(std::string_view error, const Address& from) {
   auto malformed = [error] { return fail(Errc::protocol, "cannot follow \"{}\"", error); };
   auto rest = error.substr(std::min(error.size(), error.find(' ') + 1));
@@ -77,9 +94,37 @@ Result<Redirection> parse_redirection(std::string_view error, const Address& fro
   return to;
 }
 
+Onward onward_from(const Address& server, const Reply& refusal, const CallOptions& options,
+                   std::size_t detours) {
+  constexpr std::size_t most_detours = 5;
+  using Kind = Onward::Kind;
+  auto told = [](Error why) { return Onward{Kind::told, {}, std::move(why)}; };
+  auto meaning = classify(refusal.text);
+  switch (meaning) {
+    case Refusal::moved:
+    case Refusal::ask: {
+      auto to = parse_redirection(refusal.text, server);
+      if (!to) return told(to.error());
+      if (detours >= most_detours) return {Kind::astray};
+      bool is_moved = meaning == Refusal::moved;
+      return {is_moved ? Kind::moved : Kind::asked, *std::move(to), {}, is_moved};
+    }
+    case Refusal::not_primary:
+      return {Kind::later, {}, {}, true};
+    case Refusal::later:
+      if (options.tells_split() && refusal.text.starts_with("TRYAGAIN"))
+        return told(error_of(refusal));
+      return {Kind::later, {}, {}, refusal.text.starts_with("CLUSTERDOWN")};
+    case Refusal::final:
+    case Refusal::denied:
+    case Refusal::exhausted:
+      break;
+  }
+  return told(error_of(refusal));
+}
+
 namespace {
 
-constexpr std::size_t redirection_limit = 5;
 // Between two looks at the map, however many ask for one; longer when there is nothing new.
 constexpr auto refresh_pause = 50ms;
 constexpr auto longest_refresh_pause = 500ms;
@@ -139,6 +184,7 @@ class ClusterRouter final : public Router, LinkOwner {
   void submit(Call& call) override;
   Async<std::unique_ptr<Conversation>> dial(int slot, Clock::time_point deadline) override;
   Address owner(int slot) const override;
+  bool has(const Address& address) const override { return map_.is_empty() || map_.has(address); }
   void on_moved(const Error& error) override;
   std::optional<Error> problem() const override;
   Topology topology() const override;
@@ -146,15 +192,11 @@ class ClusterRouter final : public Router, LinkOwner {
   void count(Client::Counters& counters) const override;
 
  private:
-  struct Opinion {
-    std::uint64_t epoch;
-    SlotMap map;
-  };
   struct Survey {
     explicit Survey(asio::any_io_executor executor) : answered(executor) {}
-    std::optional<Opinion> newest;
+    std::vector<Opinion> heard;
     std::optional<Error> problem;
-    std::size_t missing = 0, opinions_heard = 0;
+    std::size_t missing = 0;
     Event answered;
   };
 
@@ -170,7 +212,6 @@ class ClusterRouter final : public Router, LinkOwner {
   void on_refused(Link& link, Call& call, Reply error) override;
   void on_broken(Link&, const Error&) override { want_refresh(); }
   void on_connected(Link&) override { on_change(); }
-  void follow(Link& link, Call& call, const Reply& error, bool asking);
 
   asio::any_io_executor executor_;
   const Dialer& dialer_;
@@ -230,38 +271,30 @@ void ClusterRouter::submit(Call& call) {
 }
 
 void ClusterRouter::on_refused(Link& link, Call& call, Reply error) {
+  auto detours = call.had_detours() ? call.detours().trail.size() : 0;
   if (call.had_detours()) call.detours().asking = false;
-  switch (classify(error.text)) {
-    case Refusal::moved:
-      return follow(link, call, error, false);
-    case Refusal::ask:
-      return follow(link, call, error, true);
-    case Refusal::not_primary:
-      want_refresh();
+  auto next = onward_from(link.address(), error, call.options(), detours);
+  if (next.is_map_old) want_refresh();
+  switch (next.kind) {
+    case Onward::Kind::told:
+      return call.fail(*std::move(next.why));
+    case Onward::Kind::moved:
+    case Onward::Kind::asked:
+    case Onward::Kind::astray:
+      break;
+    case Onward::Kind::later:
+      if (call.had_detours()) call.detours().trail.clear();
       return parking_.park(call, std::move(error.text));
-    case Refusal::later:
-      if (call.had_detours()) call.detours().trail.clear();  // it is a new attempt, later
-      if (error.text.starts_with("CLUSTERDOWN")) want_refresh();
-      return parking_.park(call, std::move(error.text));
-    case Refusal::final:
-      return call.complete(std::unexpected(error_of(error)));
   }
-}
-
-void ClusterRouter::follow(Link& link, Call& call, const Reply& error, bool asking) {
-  auto to = parse_redirection(error.text, link.address());
-  if (!to) return call.complete(std::unexpected(to.error()));
   auto& trail = call.detours().trail;
   trail.push_back(fmt::format("{} said {}", to_string(link.address()), error.text));
-  if (trail.size() > redirection_limit)
-    return call.complete(fail(Errc::unavailable, "{} was sent from server to server: {}",
-                              describe(call.command()), fmt::join(trail, ", ")));
-  call.detours().asking = asking;
-  if (!asking) {
-    map_.patch(to->slot, to->address);
-    want_refresh();
-  }
-  node(to->address).link(call.options().lane()).submit(call);
+  if (next.kind == Onward::Kind::astray)
+    return call.fail(
+        {Errc::unavailable, fmt::format("{} was sent from server to server: {}",
+                                        describe(call.command()), fmt::join(trail, ", "))});
+  call.detours().asking = next.kind == Onward::Kind::asked;
+  if (next.kind == Onward::Kind::moved) map_.patch(next.to.slot, next.to.address);
+  node(next.to.address).link(call.options().lane()).submit(call);
 }
 
 void ClusterRouter::on_moved(const Error& error) {
@@ -323,26 +356,27 @@ awaitable<void> ClusterRouter::refresh() {
                     std::vector<Address>& servers) -> Async<> {
     for (auto& address : servers) asking.start("redis.ask_for_map", self.ask_for_map(address, s));
     auto deadline = Clock::now() + answer_limit;
-    while (s.missing > 0 && s.opinions_heard < opinions && Clock::now() < deadline) {
+    while (s.missing > 0 && s.heard.size() < opinions && Clock::now() < deadline) {
       co_await s.answered.wait(deadline);
-      if (s.newest) deadline = std::min(deadline, Clock::now() + 50ms);
+      if (!s.heard.empty()) deadline = std::min(deadline, Clock::now() + 50ms);
     }
     co_return ok;
   };
   auto asked = co_await with_group(ask_all, *this, survey, whom);
-  if (!asked || !survey.newest) {
+  if (!asked || survey.heard.empty()) {
     if (survey.problem) problem_ = survey.problem;
     co_return;
   }
   // An older epoch is that of somebody who was away, unless nobody says anything newer for long:
   // then the cluster was made anew.
-  bool is_older = survey.newest->epoch < epoch_;
+  auto newest = newest_of(std::move(survey.heard));
+  bool is_older = newest.epoch < epoch_;
   older_answers_ = is_older ? older_answers_ + 1 : 0;
   if (is_older && older_answers_ < 10) {
     wants_refresh_ = true;
     co_return;
   }
-  adopt(std::move(*survey.newest));
+  adopt(std::move(newest));
 }
 
 awaitable<void> ClusterRouter::ask_for_map(Address address, Survey& survey) {
@@ -371,10 +405,10 @@ awaitable<void> ClusterRouter::ask_for_map(Address address, Survey& survey) {
   };
   auto opinion = co_await ask(dialer_, address);
   --survey.missing;
-  if (opinion) ++survey.opinions_heard;
-  if (!opinion && opinion.error().code != Errc::cancelled) survey.problem = opinion.error();
-  if (opinion && (!survey.newest || opinion->epoch > survey.newest->epoch))
-    survey.newest = std::move(*opinion);
+  if (opinion)
+    survey.heard.push_back(std::move(*opinion));
+  else if (opinion.error().code != Errc::cancelled)
+    survey.problem = opinion.error();
   survey.answered.notify();
 }
 

@@ -1,7 +1,6 @@
 #include "redis/topology/router.h"
 
 #include <algorithm>
-#include <array>
 
 #include "base/log.h"
 
@@ -11,10 +10,12 @@ namespace {
 
 // Short enough to be unnoticed after a failover, long enough not to burden a server that loads.
 constexpr auto pause = 20ms;
+constexpr auto longest_search_pause = 500ms;
 
 class FixedConnector : public Connector {
  public:
   explicit FixedConnector(const Dialer& dialer) : dialer_(dialer) {}
+  const Settings& settings() const { return dialer_.settings(); }
   Async<std::unique_ptr<Conversation>> connect(Clock::time_point deadline) override {
     return dialer_.dial(dialer_.settings().addresses.front(), deadline);
   }
@@ -24,36 +25,78 @@ class FixedConnector : public Connector {
 };
 
 // Owns the connector that its base refers to.
+//
+// Behind one address (a name, a virtual IP) there may be several servers, of which somebody else
+// makes one the primary. The one that we are connected with does not say that it was demoted, until
+// it refuses a write. Then new connections are tried until one leads to a primary, and only then is
+// the old one left: who reads need not suffer from those who cannot write.
 class SingleRouter final : FixedConnector, public PrimaryRouter {
  public:
   SingleRouter(asio::any_io_executor executor, const Dialer& dialer, TaskGroup& tasks)
-      : FixedConnector(dialer), PrimaryRouter(executor, dialer.settings(), *this, tasks) {}
+      : FixedConnector(dialer),
+        PrimaryRouter(executor, dialer.settings(), *this, tasks),
+        demoted_(executor) {
+    tasks.start("redis.find_primary", find_primary());
+  }
+
+  void on_moved(const Error& error) override {
+    if (classify(error.what) == Refusal::not_primary) search(error.what);
+  }
+  Topology topology() const override {
+    auto topology = PrimaryRouter::topology();
+    auto& node = topology.nodes.front();
+    node.is_primary = !demotion_;
+    if (demotion_ && node.problem.empty()) node.problem = *demotion_;
+    return topology;
+  }
+  std::uint64_t departures() const override { return departures_; }
+  bool has_primary() const override { return !demotion_; }
+
+ private:
+  void on_demoted(Link&, const std::string& words) override { search(words); }
+
+  void search(const std::string& words) {
+    if (demotion_) return;
+    log::warn("redis.demoted", "address", to_string(settings().addresses.front()), "what", words);
+    demotion_ = words;
+    demoted_.notify();
+  }
+
+  awaitable<void> find_primary() {
+    Backoff backoff(pause, longest_search_pause);
+    for (;;) {
+      while (!demotion_) {
+        backoff.reset();
+        co_await demoted_.wait();
+      }
+      auto leads_to_primary = co_await reaches_primary();
+      if (leads_to_primary && *leads_to_primary) {
+        demotion_.reset();
+        ++departures_;
+        leave_all("a primary answers there now");
+      } else {
+        co_await sleep_for(backoff.next(random_unit()));
+      }
+    }
+  }
+
+  Async<bool> reaches_primary() {
+    auto deadline = Clock::now() + settings().connect_timeout;
+    auto dialled = co_await connect(deadline);
+    if (!dialled) co_return std::unexpected(dialled.error());
+    auto hello =
+        co_await (*dialled)->ask(Command("HELLO", 3), deadline);  // ROLE needs a permission
+    if (!hello) co_return std::unexpected(hello.error());
+    const Reply* role = hello->find("role");
+    co_return role && role->text == "master";
+  }
+
+  std::optional<std::string> demotion_;  // what a server said, until a primary is found
+  Event demoted_;
+  std::uint64_t departures_ = 0;
 };
 
 }  // namespace
-
-// By Redis' own words and not just the first one: a script may answer with an error of its own that
-// begins like one of these, after it has done half of its work.
-Refusal classify(std::string_view error) {
-  struct Words {
-    std::string_view begin;
-    Refusal refusal;
-  };
-  static constexpr std::array<Words, 10> words{
-      {{"MOVED ", Refusal::moved},
-       {"ASK ", Refusal::ask},
-       {"READONLY You can't write against", Refusal::not_primary},
-       {"MASTERDOWN Link with MASTER is down", Refusal::not_primary},
-       {"LOADING Redis is loading", Refusal::later},
-       {"BUSY Redis is busy", Refusal::later},
-       {"NOREPLICAS Not enough good replicas", Refusal::later},
-       {"TRYAGAIN Multiple keys request", Refusal::later},
-       {"CLUSTERDOWN The cluster is down", Refusal::later},
-       {"CLUSTERDOWN Hash slot not served", Refusal::later}}};
-  for (const auto& [begin, refusal] : words)
-    if (error.starts_with(begin)) return refusal;
-  return Refusal::final;
-}
 
 void Parking::park(Call& call, std::string why) {
   if (stopped_) return complete_later(executor_, call, {Errc::cancelled, "the client is closed"});
@@ -77,8 +120,7 @@ awaitable<void> Parking::run() {
   };
   co_await until_cancelled(work(*this));
   stopped_ = true;
-  while (Call* call = calls_.pop_front())
-    call->complete(fail(Errc::cancelled, "the client is closed"));
+  while (Call* call = calls_.pop_front()) call->fail({Errc::cancelled, "the client is closed"});
 }
 
 void Parking::submit_again() {
@@ -87,7 +129,7 @@ void Parking::submit_again() {
   all.put_before(calls_);
   while (Call* call = all.pop_front()) {
     if (call->deadline() <= now)
-      call->complete(fail(Errc::unavailable, "{}", call->detours().last));
+      call->fail({Errc::unavailable, call->detours().last});
     else
       router_.submit(*call);
   }
@@ -120,23 +162,28 @@ void PrimaryRouter::on_refused(Link& link, Call& call, Reply error) {
     case Refusal::later:
       return parking_.park(call, std::move(error.text));
     case Refusal::not_primary:
-      if (settings_.mode != Mode::sentinel) break;
-      link.reconnect("it is no longer the primary: " + error.text);
+      on_demoted(link, error.text);
       return parking_.park(call, std::move(error.text));
     case Refusal::moved:
     case Refusal::ask:
-      return call.complete(
-          fail(Errc::refused, "this is a Redis Cluster: set REDIS_MODE=cluster ({})", error.text));
+      return call.fail(
+          {Errc::refused, "this is a Redis Cluster: set REDIS_MODE=cluster (" + error.text + ")"});
     case Refusal::final:
+    case Refusal::denied:
+    case Refusal::exhausted:
       break;
   }
-  call.complete(std::unexpected(error_of(error)));
+  call.fail(error_of(error));
 }
 
 void PrimaryRouter::leave_all_but(const Address& primary) {
   for (Link* link : {&data_, &renewal_})
     if (link->is_connected() && link->address() != primary)
       link->reconnect("the primary is now " + to_string(primary));
+}
+
+void PrimaryRouter::leave_all(const std::string& why) {
+  for (Link* link : {&data_, &renewal_}) link->reconnect(why);
 }
 
 Async<std::unique_ptr<Conversation>> PrimaryRouter::dial(int, Clock::time_point deadline) {

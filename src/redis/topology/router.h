@@ -7,6 +7,7 @@
 #include "base/task.h"
 #include "redis/client.h"
 #include "redis/connection/link.h"
+#include "redis/resp/refusal.h"
 
 namespace warren::redis {
 
@@ -19,12 +20,17 @@ class Router {
   virtual Async<std::unique_ptr<Conversation>> dial(int slot, Clock::time_point deadline) = 0;
   // The server that owns a slot now; the empty address where there is one primary, or no map yet.
   virtual Address owner(int) const { return {}; }
+  // As far as is known, it is one of the servers; only a cluster knows.
+  virtual bool has(const Address&) const { return true; }
   // A server said, outside of a link, that it is no longer the right one for this.
   virtual void on_moved(const Error& error) = 0;
   // No value when a server is connected.
   virtual std::optional<Error> problem() const = 0;
   virtual Topology topology() const = 0;
   virtual std::uint64_t epoch() const { return 0; }
+  // How often the one address led to a replica, and all connections were made anew.
+  virtual std::uint64_t departures() const { return 0; }
+  virtual bool has_primary() const { return true; }
   virtual void count(Client::Counters& counters) const = 0;
 
   // As Client has them.
@@ -42,16 +48,6 @@ class Router {
   std::uint64_t changes_ = 0;
   Event changed_;
 };
-
-// What a refusal means for the call. None of these commands ran.
-enum class Refusal {
-  final,        // the caller's business
-  later,        // the same server will take it soon: LOADING, BUSY, NOREPLICAS, …
-  not_primary,  // READONLY, MASTERDOWN: it is a replica now
-  moved,        // MOVED slot address
-  ask,          // ASK slot address
-};
-Refusal classify(std::string_view error);
 
 // Calls that were refused for now, and are submitted again a little later.
 class Parking {
@@ -92,6 +88,9 @@ class PrimaryRouter : public Router, LinkOwner {
  protected:
   // Breaks connections to servers that are no longer the primary.
   void leave_all_but(const Address& primary);
+  void leave_all(const std::string& why);
+  // What the link is connected with says that it is no longer the primary.
+  virtual void on_demoted(Link& link, const std::string& words) = 0;
 
  private:
   void on_refused(Link& link, Call& call, Reply error) override;

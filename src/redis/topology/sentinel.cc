@@ -287,6 +287,9 @@ class SentinelRouter final : SentinelConnector, public PrimaryRouter {
   }
 
  private:
+  void on_demoted(Link& link, const std::string& words) override {
+    link.reconnect("it is no longer the primary: " + words);
+  }
   void on_view_changed() override {
     if (view().primary()) leave_all_but(*view().primary());
     if (std::exchange(known_epoch_, epoch()) != epoch()) on_change();

@@ -119,6 +119,8 @@ TEST_CASE("a slot map is read from CLUSTER SLOTS; an empty host is that of the s
   CHECK(*map->owner(8192) == b);
   CHECK(*map->owner(16383) == b);
   CHECK(map->replicas() == std::vector<Address>{c});
+  for (const auto& member : {a, b, c}) CHECK(map->has(member));
+  CHECK(!map->has({"10.0.0.4", 6379, ""}));
 }
 
 TEST_CASE("MOVED mends one slot of the map and no other") {
@@ -129,6 +131,16 @@ TEST_CASE("MOVED mends one slot of the map and no other") {
   CHECK(map.owner(4) == nullptr);
   map.patch(5, b);
   CHECK(*map.owner(5) == b);
+}
+
+TEST_CASE("the newest map counts, and among those of one epoch the one that most servers have") {
+  SlotMap mine, theirs;
+  mine.patch(5, a);
+  theirs.patch(5, b);
+  CHECK(newest_of({{7, mine}, {7, theirs}, {7, theirs}}).map == theirs);
+  CHECK(newest_of({{7, theirs}, {7, mine}, {7, theirs}}).map == theirs);
+  CHECK(newest_of({{8, mine}, {7, theirs}, {7, theirs}}).map == mine);
+  CHECK(newest_of({{7, mine}}).epoch == 7);
 }
 
 TEST_CASE("a slot map that makes no sense is refused") {
@@ -160,15 +172,31 @@ TEST_CASE("a redirection says where to go; an empty host is that of the server t
   }
 }
 
-TEST_CASE(
-    "a refusal is final unless the server said that it will take the command elsewhere or later") {
-  CHECK(classify("ERR syntax error") == Refusal::final);
-  CHECK(classify("WRONGTYPE Operation against a key") == Refusal::final);
-  CHECK(classify("READONLY You can't write against a read only replica.") == Refusal::not_primary);
-  CHECK(classify("LOADING Redis is loading the dataset in memory") == Refusal::later);
-  CHECK(classify("TRYAGAIN Multiple keys request during rehashing of slot") == Refusal::later);
-  CHECK(classify("NOREPLICAS Not enough good replicas to write.") == Refusal::later);
-  CHECK(classify("BUSY my script says so, after half of its work") == Refusal::final);
-  CHECK(classify("MOVED 1 a:1") == Refusal::moved);
-  CHECK(classify("ASK 1 a:1") == Refusal::ask);
+TEST_CASE("what a server of a cluster refuses goes on, waits or comes back to the caller") {
+  using Kind = Onward::Kind;
+  auto after = [](std::string words, CallOptions options = {}, std::size_t detours = 0) {
+    return onward_from(a, Reply{Reply::Kind::error, 0, std::move(words), {}}, options, detours);
+  };
+  auto moved = after("MOVED 3999 10.0.0.2:6379"), asked = after("ASK 3999 10.0.0.2:6379");
+  CHECK(moved.kind == Kind::moved);
+  CHECK(moved.is_map_old);
+  CHECK(moved.to.slot == 3999);
+  CHECK(asked.kind == Kind::asked);
+  CHECK(!asked.is_map_old);  // the slot is still here
+  CHECK(asked.to.address == Address{"10.0.0.2", 6379, ""});
+  CHECK(after("ASK 3999 10.0.0.2:6379", {}, 4).kind == Kind::asked);
+  CHECK(after("ASK 3999 10.0.0.2:6379", {}, 5).kind == Kind::astray);
+  auto nowhere = after("MOVED to nowhere");
+  CHECK(nowhere.kind == Kind::told);
+  CHECK(nowhere.why->code == Errc::protocol);
+
+  const char* split = "TRYAGAIN Multiple keys request during rehashing of slot";
+  CHECK(after(split).kind == Kind::later);
+  auto told = after(split, CallOptions().unless_keys_are_split());
+  CHECK(told.kind == Kind::told);
+  CHECK(told.why->code == Errc::unavailable);
+  CHECK(after("LOADING Redis is loading the dataset in memory").kind == Kind::later);
+  CHECK(after("CLUSTERDOWN The cluster is down").is_map_old);
+  CHECK(after("READONLY You can't write against a read only replica.").is_map_old);
+  CHECK(after("WRONGTYPE Operation against a key").kind == Kind::told);
 }
