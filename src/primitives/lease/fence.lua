@@ -1,7 +1,7 @@
 -- Begins every script that writes under a lease: nothing is written for a token that is older than
 -- one that was shown here before.
 -- key       of the fence: begins with "epoch counter", the newest token; what follows is the lease's
--- ...       the token, and for how many ms the fence is kept
+-- ...       the token, and for how many ms after this the fence remembers
 -- Returns the error FENCED to be returned, or nothing.
 local function fenced(key, epoch, counter, retention_ms)
   epoch, counter = tonumber(epoch), tonumber(counter)
@@ -16,5 +16,7 @@ local function fenced(key, epoch, counter, retention_ms)
     -- mark has the next renewal give him a token of his own.
     if owner ~= '' and string.sub(owner, -1) ~= '*' then owner = owner .. '*' end
     redis.call('SET', key, string.format('%.0f %.0f', epoch, counter) .. owner, 'PX', retention_ms)
+  else
+    redis.call('PEXPIRE', key, retention_ms)
   end
 end

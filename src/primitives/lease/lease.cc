@@ -5,12 +5,11 @@
 #include "base/log.h"
 #include "base/uuid.h"
 #include "primitives/lease/fence.h"
+#include "primitives/lease/steps.h"
 
 namespace warren {
 
 namespace {
-
-constexpr auto fence_retention_ms = "86400000";
 
 SessionTerms terms_of(const redis::Client& client, std::string holder,
                       std::chrono::milliseconds ttl, std::optional<LeaseRoom> room) {
@@ -35,12 +34,16 @@ Lease::~Lease() {
 }
 
 LeaseState Lease::state() const {
-  return !session_ || session_->is_over(id_) ? LeaseState::ended : session_->machine_.state(id_);
+  if (!session_ || session_->is_over(id_)) return LeaseState::ended;
+  if (session_->machine_.is_past_deadline(id_, Clock::now())) session_->look_at_clock();
+  return session_->machine_.state(id_);
 }
 
 FencingToken Lease::token() const { return session_->machine_.token(id_); }
 
 Clock::time_point Lease::deadline() const { return session_->machine_.deadline(id_); }
+
+const std::string& Lease::fence() const { return session_->machine_.fence_key(id_); }
 
 const Error& Lease::why() const { return session_->machine_.why_ended(id_); }
 
@@ -52,13 +55,20 @@ Async<redis::Reply> Lease::guarded(redis::Command command) {
   auto& session = *session_;
   auto id = id_;
   if (session.is_over(id)) co_return std::unexpected(why());
-  auto reply = co_await run_guarded(session.client_, session.machine_.fence_key(id), token(),
-                                    std::move(command));
-  if (!reply && reply.error().code == Errc::lease_lost && !session.is_over(id)) {
-    session.machine_.on_fenced(id);
+  auto watcher = session.watchers_.at(id);
+  for (;;) {
+    auto shown = session.machine_.token(id);
+    auto reply =
+        co_await run_guarded(session.client_, session.machine_.fence_key(id), shown, command);
+    if (reply || reply.error().code != Errc::lease_lost || session.is_over(id)) co_return reply;
+    session.machine_.on_fenced(id, shown);
     session.pump();
+    // Our own renewal may have raised the token while the command was on its way: then it was not
+    // run, and is sent again with the new one.
+    while (!session.is_over(id) && session.machine_.token(id) == shown)
+      co_await watcher->changed.wait();
+    if (session.is_over(id)) co_return reply;
   }
-  co_return reply;
 }
 
 awaitable<void> Lease::ended() {
@@ -66,8 +76,8 @@ awaitable<void> Lease::ended() {
   auto id = id_;
   auto watcher = session.watchers_.find(id);
   if (watcher == session.watchers_.end()) co_return;
-  auto event = watcher->second;
-  while (!session.is_over(id)) co_await event->wait();
+  auto shared = watcher->second;
+  while (!session.is_over(id)) co_await shared->changed.wait();
 }
 
 Async<> Lease::release() {
@@ -75,18 +85,17 @@ Async<> Lease::release() {
   auto id = id_;
   auto watcher = session.watchers_.find(id);
   if (watcher == session.watchers_.end()) co_return fail(Errc::cancelled, "the session is closed");
-  auto event = watcher->second;
+  auto shared = watcher->second;
   Result<> result = ok;
   auto& machine = session.machine_;
   if (machine.state(id) == LeaseState::ended) result = std::unexpected(machine.why_ended(id));
-  auto key = machine.terms(id).key;
   auto deadline = Clock::now() + session.client_.settings().command_timeout;
   session.leave(id);
   while (machine.knows(id)) {
-    if (Clock::now() >= deadline)
-      co_return fail(Errc::timeout, "lease {}: no answer to its release", key);
-    co_await event->wait(deadline);
+    if (Clock::now() >= deadline) co_return std::unexpected(machine.why_ended(id));
+    co_await shared->changed.wait(deadline);
   }
+  if (shared->refusal) result = std::unexpected(*shared->refusal);
   co_return result;
 }
 
@@ -102,7 +111,7 @@ Async<redis::Reply> run_guarded(redis::Client& client, std::string fence, Fencin
   std::vector<std::string> keys{std::move(fence)};
   if (command.has_key()) keys.emplace_back(command.key());
   std::vector<std::string> args{std::to_string(token.epoch), std::to_string(token.counter),
-                                fence_retention_ms};
+                                std::to_string(fence_retention.count())};
   for (int i = 0; i < command.size(); ++i) args.emplace_back(command.word(i));
   static const auto script = behind_fence(scripts::guard);
   auto reply = co_await client.run(script, std::move(keys), std::move(args));
@@ -144,13 +153,13 @@ Async<Lease> LeaseSession::obtain(LeaseTerms terms, bool waits, Clock::time_poin
   if (closed_) co_return fail(Errc::cancelled, "the session is closed");
   auto id = machine_.begin(std::move(terms), waits, deadline, Clock::now());
   if (!id) co_return std::unexpected(id.error());
-  auto event = std::make_shared<Event>(client_.executor());
-  watchers_[*id] = event;
+  auto watcher = std::make_shared<Watcher>(Event(client_.executor()), std::nullopt);
+  watchers_[*id] = watcher;
   Lease lease(*this, *id);
   pump();
   while (!is_over(*id) && machine_.state(*id) != LeaseState::held &&
          machine_.state(*id) != LeaseState::uncertain)
-    co_await event->wait();
+    co_await watcher->changed.wait();
   if (!is_over(*id)) co_return lease;
   if (closed_) co_return fail(Errc::cancelled, "the session was closed");
   co_return std::unexpected(machine_.why_ended(*id));
@@ -181,10 +190,15 @@ void LeaseSession::pump() {
     subscriber_.ssubscribe(channel);
     tasks_.start("lease.subscription", ask_when_subscribed());
   }
+  for (auto& [id, why] : machine_.take_refusals()) {
+    log::warn("lease.release_refused", "why", why.what);
+    if (auto watcher = watchers_.find(id); watcher != watchers_.end())
+      watcher->second->refusal = std::move(why);
+  }
   for (auto id : machine_.take_changes()) {
     auto watcher = watchers_.find(id);
     if (watcher == watchers_.end()) continue;
-    watcher->second->notify();
+    watcher->second->changed.notify();
     if (!machine_.knows(id)) {
       watchers_.erase(watcher);
     } else if (machine_.state(id) == LeaseState::ended &&
@@ -212,8 +226,13 @@ Async<redis::Reply> LeaseSession::write(LeaseMachine::Request& request, bool& ha
     co_return co_await client_.ask(std::move(command), options);
   }
   const auto& script = request.script ? *request.script : scripts::lease;
-  if (!request.replicated)
-    co_return co_await client_.run(script, request.keys, request.args, options);
+  if (!request.replicated) {
+    if (request.script) co_return co_await client_.run(script, request.keys, request.args, options);
+    auto reply =
+        co_await client_.run(script, request.keys, request.args, options.unless_keys_are_split());
+    if (reply || !LeaseSteps::are_needed(reply.error())) co_return reply;
+    co_return co_await write_in_steps(request, options);
+  }
 
   auto role = co_await client_.ask(redis::Command("ROLE"), options.where(request.keys[0]));
   if (!role) co_return role;
@@ -230,14 +249,35 @@ Async<redis::Reply> LeaseSession::write(LeaseMachine::Request& request, bool& ha
   co_return std::move(written->reply);
 }
 
+Async<redis::Reply> LeaseSession::write_in_steps(const LeaseMachine::Request& request,
+                                                 redis::CallOptions options) {
+  LeaseSteps steps(request);
+  while (auto step = steps.next()) {
+    Result<redis::Reply> reply;
+    if (step->script) {
+      reply = co_await client_.run(*step->script, std::move(step->keys), std::move(step->args),
+                                   options);
+    } else {
+      redis::Command command{std::span<const std::string>(step->args)};
+      reply = co_await client_.ask(std::move(command), options);
+    }
+    steps.on_reply(std::move(reply));
+  }
+  co_return steps.answer();
+}
+
 awaitable<void> LeaseSession::keep_time() {
   for (;;) {
     timer_.expires_at(machine_.wake_at());
     boost::system::error_code interrupted;
     co_await timer_.async_wait(asio::redirect_error(asio::use_awaitable, interrupted));
-    machine_.on_time(Clock::now());
-    pump();
+    look_at_clock();
   }
+}
+
+void LeaseSession::look_at_clock() {
+  machine_.on_time(Clock::now());
+  pump();
 }
 
 awaitable<void> LeaseSession::listen() {
@@ -271,19 +311,19 @@ awaitable<void> LeaseSession::watch_topology() {
 awaitable<void> LeaseSession::close() {
   if (closed_) co_return;
   auto watchers = watchers_;
-  for (auto& [id, event] : watchers)
+  for (auto& [id, watcher] : watchers)
     if (machine_.knows(id) && !machine_.is_left(id)) leave(id);
   auto deadline = Clock::now() + 1s;
-  for (auto& [id, event] : watchers)
-    while (machine_.knows(id) && Clock::now() < deadline) co_await event->wait(deadline);
-  auto keys = machine_.session_keys();
+  for (auto& [id, watcher] : watchers)
+    while (machine_.knows(id) && Clock::now() < deadline) co_await watcher->changed.wait(deadline);
+  auto session = machine_.live_session();
   closed_ = true;
-  for (auto& [id, event] : watchers) event->notify();
-  for (auto& key : keys) {
-    redis::Command forget("DEL", key);
+  for (auto& [id, watcher] : watchers) watcher->changed.notify();
+  if (session) {
+    redis::Command forget("DEL", *session);
     auto options = redis::CallOptions().by(deadline).idempotent();
     auto told = co_await client_.ask(std::move(forget), options);
-    if (!told) break;  // it ends by itself
+    if (!told) log::debug("lease.session_left", "why", told.error().what);  // it ends by itself
   }
   tasks_.stop();
   co_await subscriber_.close();

@@ -41,12 +41,15 @@ class Lease {
   ~Lease();
 
   // held: until deadline() nobody else has it. uncertain: a renewal is overdue, so begin nothing
-  // that cannot be undone. ended: it is over, see why().
+  // that cannot be undone. ended: it is over, see why(). Looks at the clock, so it is right even when
+  // nothing else has run for long.
   LeaseState state() const;
   bool is_held() const { return state() == LeaseState::held; }
   // May grow while the lease is held: after a failover.
   FencingToken token() const;
   Clock::time_point deadline() const;
+  // The key with the newest token, for scripts that look at it themselves (fence.h).
+  const std::string& fence() const;
   const Error& why() const;
   const LeaseTerms& terms() const;
 
@@ -57,8 +60,9 @@ class Lease {
   void show(std::string value);
   // Returns when the lease is over, for whatever reason; no later than its deadline.
   awaitable<void> ended();
-  // Lets the next in line have it now. An error means that this could not be told: then it ends by
-  // itself, at the latest one ttl later.
+  // Lets the next in line have it now. Tries again for as long as the client's command_timeout when
+  // the server refuses for a time. An error is the server's, or that there was no answer: then it
+  // goes on trying, and at the latest the lease ends by itself, one ttl later.
   Async<> release();
 
  private:
@@ -96,7 +100,8 @@ class LeaseSession {
 
   // Does not wait: Errc::held_elsewhere names the holder. Whoever waits in line comes first.
   Async<Lease> try_acquire(LeaseTerms terms);
-  // First come, first served. Errc::timeout at the deadline.
+  // First come, first served. Errc::timeout at the deadline; Errc::overloaded when ten thousand
+  // wait already.
   Async<Lease> acquire(LeaseTerms terms, Clock::time_point deadline);
 
   // Gives back what is still held, and waits until Redis was told, for a second at most. No lease
@@ -118,18 +123,25 @@ class LeaseSession {
   void pump();
   awaitable<void> send(LeaseMachine::Request request);
   awaitable<void> keep_time();
+  void look_at_clock();
   awaitable<void> listen();
   awaitable<void> ask_when_subscribed();
   awaitable<void> watch_topology();
   Async<redis::Reply> write(LeaseMachine::Request& request, bool& has_all_replicas);
+  Async<redis::Reply> write_in_steps(const LeaseMachine::Request& request,
+                                     redis::CallOptions options);
 
   redis::Client& client_;
   std::string holder_;
   LeaseMachine machine_;
   redis::Subscriber subscriber_;
   Timer timer_;
+  struct Watcher {
+    Event changed;
+    std::optional<Error> refusal;  // of its release
+  };
   // Shared with whoever waits, since the lease may be released meanwhile.
-  std::map<LeaseId, std::shared_ptr<Event>> watchers_;
+  std::map<LeaseId, std::shared_ptr<Watcher>> watchers_;
   std::set<std::string> subscribed_;
   std::uint64_t changes_seen_ = 0;
   bool closed_ = false;

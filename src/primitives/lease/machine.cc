@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 
+#include "primitives/lease/steps.h"
 #include "redis/resp/command.h"
 
 namespace warren {
@@ -10,11 +11,8 @@ namespace warren {
 namespace {
 
 constexpr auto never = Clock::time_point::max();
-// The fence outlives the lease by this much. Should it be gone by then, the server's clock keeps
-// the next token above the last one.
-constexpr auto retention = std::chrono::hours(24);
-constexpr auto retention_ms = "86400000";
 constexpr auto patience_between_attempts = 50ms;
+constexpr std::size_t most_in_one_look = 1000;
 
 std::string milliseconds(Clock::duration time) {
   return std::to_string(std::chrono::duration_cast<std::chrono::milliseconds>(time).count());
@@ -35,18 +33,6 @@ std::string tag_of(const std::string& key) {
   return key.substr(open + 1, close - open - 1);
 }
 
-bool is_transient(Errc code) {
-  switch (code) {
-    case Errc::unavailable:
-    case Errc::overloaded:
-    case Errc::timeout:
-    case Errc::unknown_outcome:
-      return true;
-    default:
-      return false;
-  }
-}
-
 bool has_spaces(std::string_view text) {
   return std::ranges::any_of(text, [](unsigned char c) { return c <= ' '; });
 }
@@ -57,7 +43,7 @@ std::int64_t number(const redis::Reply& reply, std::size_t i) {
 
 // A third: two renewals in a row may be lost before the lease is.
 Clock::duration renewal_interval(const LeaseTerms& terms) {
-  Clock::duration third = terms.ttl ? Clock::duration(*terms.ttl) / 3 : retention / 3;
+  Clock::duration third = terms.ttl ? Clock::duration(*terms.ttl) / 3 : fence_retention / 3;
   return terms.renew_every ? std::min<Clock::duration>(third, *terms.renew_every) : third;
 }
 
@@ -103,28 +89,32 @@ Clock::duration LeaseMachine::ttl(const Record& record) const {
 }
 
 Clock::time_point LeaseMachine::deadline(const Record& record) const {
-  if (is_kept_by_session(record)) return record.session->confirmed + trusted(terms_.ttl);
+  if (is_kept_by_session(record)) return session_.confirmed + trusted(terms_.ttl);
   return record.confirmed + trusted(ttl(record));
 }
 
-std::string LeaseMachine::own_name(const Session& session, const std::string& room,
-                                   std::string_view kind) const {
+std::string LeaseMachine::own_name(const std::string& room, std::string_view kind) const {
   std::string name;
-  name.reserve(room.size() + session.tag.size() + kind.size() + terms_.holder.size() + 32);
-  if (terms_.room)
-    name.append(room);
-  else if (terms_.is_cluster)
-    name.append("{").append(session.tag).append("}:");
-  return name.append("warren:").append(kind).append(terms_.holder);
+  name.reserve(room.size() + kind.size() + terms_.holder.size() + 32);
+  return name.append(room).append("warren:").append(kind).append(terms_.holder);
 }
 
-std::string LeaseMachine::session_key(const Session& session) const {
-  return own_name(session, terms_.room ? terms_.room->keys : "", "session:") + '/' +
-         std::to_string(session.generation);
+std::string LeaseMachine::session_key(std::uint64_t generation) const {
+  return own_name(terms_.room ? terms_.room->keys : "", "session:") + '/' +
+         std::to_string(generation);
 }
 
-std::string LeaseMachine::channel(const Session& session) const {
-  return own_name(session, terms_.room ? terms_.room->channels : "", "grants:");
+// What tells in line whether this process lives: its session; in a cluster, for how long it does
+// unless it asks again.
+std::string LeaseMachine::waiting_name(const Record& record) const {
+  if (needs_session(record)) return session_key();
+  return record.waits ? waits_until(record, terms_.ttl) : "-";
+}
+
+// In the slot of the lease, since older programs take it for the name of a session.
+std::string LeaseMachine::waits_until(const Record& record, Clock::duration time) const {
+  auto room = terms_.room ? terms_.room->keys : "{" + tag_of(record.terms.key) + "}:";
+  return room + '@' + milliseconds(time);
 }
 
 std::string LeaseMachine::attempt(LeaseId id) const {
@@ -138,8 +128,9 @@ Result<LeaseId> LeaseMachine::begin(LeaseTerms terms, bool waits, Clock::time_po
   if (terms.key.empty() || has_spaces(terms.key))
     return fail(Errc::invalid, "\"{}\" is no name for a lease: it has none, or has spaces",
                 terms.key);
-  auto fence = fence_key(terms.key);
-  if (redis::slot_of(fence) != redis::slot_of(terms.key))
+  auto fence = terms_.room ? terms.key + ":fence" : fence_key(terms.key);
+  bool needs_one_slot = terms_.is_cluster || !terms_.room;
+  if (needs_one_slot && redis::slot_of(fence) != redis::slot_of(terms.key))
     return fail(Errc::invalid, "\"{}\" is no name for a lease: its braces are not in pairs",
                 terms.key);
   if (terms.condition.script && waits)
@@ -148,21 +139,27 @@ Result<LeaseId> LeaseMachine::begin(LeaseTerms terms, bool waits, Clock::time_po
     return fail(Errc::invalid,
                 "lease {}: a ttl of {} ms is too short to be renewed; 100 ms are not", terms.key,
                 terms.ttl->count());
+  // A replicated one travels on a connection of its own. What is sent there again after a break may
+  // arrive twice, and the second time after the release: so it must end by itself.
+  if ((terms_.is_cluster || terms.replicated) && !terms.ttl) terms.ttl = terms_.ttl;
   auto id = ++last_lease_;
   auto& record = leases_[id];
   record.fence = std::move(fence);
-  record.queue = beside(terms.key, ":queue");
+  record.queue = terms_.room ? terms.key + ":queue" : beside(terms.key, ":queue");
   record.shown = record.offered = terms.value;
   record.queued_under = "-";
-  auto tag = terms_.is_cluster ? tag_of(terms.key) : std::string();
+  if (waits) {
+    auto room = terms_.room         ? terms_.room->channels
+                : terms_.is_cluster ? "{" + tag_of(terms.key) + "}:"
+                                    : std::string();
+    record.channel = own_name(room, "grants:");
+    channels_.insert(record.channel);
+  }
   record.terms = std::move(terms);
   record.waits = waits;
   record.patience = deadline;
   record.next = now;
-  record.session = &sessions_.try_emplace(tag).first->second;
-  record.session->tag = tag;
-  if (waits) channels_.insert(channel(*record.session));
-  if (needs_session(record)) update(*record.session, now);
+  if (needs_session(record)) update_session(now);
   update(id, record, now);
   return id;
 }
@@ -172,9 +169,11 @@ void LeaseMachine::leave(LeaseId id, Clock::time_point now) {
   ensure(!record.is_left, "a lease is left once");
   record.is_left = true;
   record.state = LeaseState::ended;
+  record.why = {Errc::timeout, fmt::format("lease {}: no answer to its release", record.terms.key)};
   // A grant ends by itself, and a place in the line with the session. Until then we try.
   record.patience = needs_session(record) ? never : now + ttl(record);
   record.next = now;
+  if (terms_.is_cluster) ++returning_[record.terms.key].leases;
   update(id, record, now);
 }
 
@@ -182,7 +181,6 @@ void LeaseMachine::show(LeaseId id, std::string value) { at(id).terms.value = st
 
 // Whatever is to be asked about this lease in its present state.
 void LeaseMachine::ask(LeaseId id, Record& record, Clock::time_point now) {
-  auto& session = *record.session;
   bool is_renewal = is_held(record);
   if (is_renewal && record.offered == record.shown) record.offered = record.terms.value;
   Request request;
@@ -192,8 +190,8 @@ void LeaseMachine::ask(LeaseId id, Record& record, Clock::time_point now) {
             : is_renewal   ? "renew"
                            : "acquire",
             attempt(id), record.offered, record.terms.ttl ? milliseconds(*record.terms.ttl) : "0",
-            needs_session(record) ? session_key(session) : "-", std::to_string(epoch_),
-            retention_ms, record.waits ? channel(session) : "-", record.shown, record.queued_under);
+            waiting_name(record), std::to_string(epoch_), milliseconds(fence_retention),
+            record.waits ? record.channel : "-", record.shown, record.queued_under);
   if (auto& condition = record.terms.condition;
       condition.script && !is_renewal && !record.is_left) {
     request.script = condition.script;
@@ -206,14 +204,18 @@ void LeaseMachine::ask(LeaseId id, Record& record, Clock::time_point now) {
   }
   request.deadline = now + ttl(record);
   if (!is_renewal) request.deadline = std::min(request.deadline, record.patience);
+  // Soon enough for who waits for the release to be told what the server says.
+  if (record.is_left) request.deadline = std::min(request.deadline, now + record.release_time);
   if (is_renewal) request.deadline = std::min(request.deadline, deadline(record));
   request.is_renewal = is_renewal;
-  request.replicated = record.terms.replicated && !is_renewal && !record.is_left;
+  // A release follows an acquisition without an answer on the same way, lest it overtake it.
+  request.replicated =
+      record.terms.replicated && !is_renewal && (!record.is_left || record.is_loose);
   // Replicas that stay behind are told of before patience ends.
   if (request.replicated) request.deadline -= (request.deadline - now) / 4;
   record.is_known = true;
   record.asks_again = false;
-  Flight flight{id, &session, session.generation, now, is_renewal, record.is_left};
+  Flight flight{Flight::About::lease, id, session_.generation, now, is_renewal, record.is_left};
   record.request = last_request_ + 1;
   send(std::move(request), flight);
 }
@@ -224,22 +226,56 @@ void LeaseMachine::ask_soon(LeaseId id, Record& record, Clock::time_point now) {
   update(id, record, now);
 }
 
-void LeaseMachine::renew(Session& session, Clock::time_point now) {
+void LeaseMachine::renew_session(Clock::time_point now) {
   Request request;
-  auto key = session_key(session);
-  if (session.exists)
+  auto key = session_key();
+  if (session_.exists)
     request.args = {"PEXPIRE", key, milliseconds(terms_.ttl)};
   else
     request.args = {"SET", key, terms_.holder, "PX", milliseconds(terms_.ttl)};
   request.deadline = now + terms_.ttl / 3;
   request.is_renewal = true;
-  session.request = last_request_ + 1;
-  send(std::move(request), {0, &session, session.generation, now, session.exists});
+  session_.request = last_request_ + 1;
+  send(std::move(request),
+       {Flight::About::session, 0, session_.generation, now, session_.exists, false});
+}
+
+// A session says nothing about keys that somebody deleted or wrote over.
+void LeaseMachine::look_at_kept(Clock::time_point now) {
+  Request request;
+  Flight flight{Flight::About::kept, 0, session_.generation, now};
+  auto look = [&] {
+    if (flight.kept.empty()) return;
+    request.deadline = now + terms_.ttl / 3;
+    send(std::exchange(request, {}), flight);
+    flight.kept.clear();
+  };
+  for (auto& [id, record] : leases_) {
+    if (!is_held(record) || !is_kept_by_session(record)) continue;
+    if (flight.kept.empty()) request.args = {"MGET"};
+    request.args.push_back(record.terms.key);
+    flight.kept.push_back(id);
+    if (flight.kept.size() == most_in_one_look) look();
+  }
+  look();
+}
+
+void LeaseMachine::on_seen(const Flight& flight, const Result<redis::Reply>& reply,
+                           Clock::time_point now) {
+  if (!reply || reply->items.size() != flight.kept.size()) return;  // the next one will tell
+  for (std::size_t i = 0; i < flight.kept.size(); ++i) {
+    auto found = leases_.find(flight.kept[i]);
+    if (found == leases_.end() || !is_held(found->second)) continue;
+    auto& [id, record] = *found;
+    const auto& seen = reply->items[i];
+    bool is_ours = !seen.is_null() && (seen.text == record.shown || seen.text == record.offered);
+    if (!is_ours) ask_soon(id, record, now);
+  }
 }
 
 void LeaseMachine::send(Request request, Flight flight) {
   request.id = ++last_request_;
-  flights_[request.id] = flight;
+  flights_[request.id] = std::move(flight);
   requests_.push_back(std::move(request));
 }
 
@@ -254,50 +290,53 @@ void LeaseMachine::on_reply(std::uint64_t request, Result<redis::Reply> reply,
                             bool has_all_replicas, Clock::time_point now) {
   auto found = flights_.find(request);
   ensure(found != flights_.end(), "an answer belongs to a request");
-  auto flight = found->second;
+  auto flight = std::move(found->second);
   flights_.erase(found);
-  if (!flight.session) return;
-  if (flight.lease == 0) return on_session_reply(*flight.session, flight, reply, now);
+  if (flight.about == Flight::About::nothing) return;
+  if (flight.about == Flight::About::session) return on_session_reply(flight, reply, now);
+  if (flight.about == Flight::About::kept) return on_seen(flight, reply, now);
   auto& record = at(flight.lease);
-  auto& session = *record.session;
   record.request = 0;
   on_lease_reply(flight.lease, record, flight, reply, has_all_replicas, now);
-  if (!session.replaced.empty()) delete_replaced(session, now);
+  if (reply) settle_fenced(flight.lease);
+  if (!session_.replaced.empty()) delete_replaced(now);
 }
 
-void LeaseMachine::on_session_reply(Session& session, const Flight& flight,
-                                    const Result<redis::Reply>& reply, Clock::time_point now) {
+void LeaseMachine::on_session_reply(const Flight& flight, const Result<redis::Reply>& reply,
+                                    Clock::time_point now) {
+  auto& session = session_;
   if (flight.generation != session.generation) return;
   session.request = 0;
   auto sent = flaws_.deadline_from_reply ? now : flight.sent;
   if (!reply) {
     session.next = now + std::max<Clock::duration>(terms_.ttl / 20, 10ms);
-    if (!session.exists && !is_transient(reply.error().code)) {
-      for_each_of(session, [&](LeaseId id, Record& record) {
+    if (!session.exists && !passes(reply.error())) {
+      for_each([&](LeaseId id, Record& record) {
         if (record.state == LeaseState::asking && needs_session(record))
           end(id, record, reply.error().code, reply.error().what);
       });
     }
   } else if (flight.is_renewal && reply->number == 0) {
-    return lose(session, now);
+    return lose_session(now);
   } else if (sent + trusted(terms_.ttl) <= now) {
     session.next = now;  // so late that it says nothing
   } else {
     ++counters_.renewed;
+    if (flight.is_renewal) look_at_kept(now);
     bool is_new = !std::exchange(session.exists, true);
     bool was_late = std::exchange(session.is_late, false);
     session.confirmed = sent;
     // A third of the ttl: two renewals in a row may be lost before the session is.
     session.next = std::max(now, session.confirmed + terms_.ttl / 3);
-    delete_replaced(session, now);
+    delete_replaced(now);
     if (is_new || was_late) {
-      for_each_of(session, [&](LeaseId id, Record& record) {
+      for_each([&](LeaseId id, Record& record) {
         if (record.state == LeaseState::asking) record.next = now;
         update(id, record, now);
       });
     }
   }
-  update(session, now);
+  update_session(now);
 }
 
 void LeaseMachine::on_lease_reply(LeaseId id, Record& record, const Flight& flight,
@@ -311,18 +350,20 @@ void LeaseMachine::on_lease_reply(LeaseId id, Record& record, const Flight& flig
 
   // Asked before we left, or were granted it by message, or for a session that is replaced: what it
   // says is no longer so.
-  bool is_of_another_session = flight.generation != record.session->generation &&
+  bool is_of_another_session = flight.generation != session_.generation &&
                                (is_granted ? !record.terms.ttl : record.waits && !was_held);
   bool is_outdated = record.is_left
                          ? !flight.is_release
                          : is_of_another_session || (was_held && !is_granted && !flight.is_renewal);
   if (is_outdated) {
+    if (!is_granted && !flight.is_release && needs_session(record))
+      record.queued_under = session_key(flight.generation);
     record.next = now;
     return update(id, record, now);
   }
   if (record.is_left) {
     // What was under way without an answer when we left may arrive after this, so once more.
-    if (!std::exchange(record.is_loose, false)) return erase(id);
+    if (!std::exchange(record.is_loose, false)) return erase(id, now);
     record.next = now + patience_between_attempts;
     return update(id, record, now);
   }
@@ -338,9 +379,16 @@ void LeaseMachine::on_lease_reply(LeaseId id, Record& record, const Flight& flig
 void LeaseMachine::on_failed(LeaseId id, Record& record, const Flight& flight, const Error& error,
                              Clock::time_point now) {
   auto code = error.code;
-  if (code == Errc::timeout || code == Errc::unknown_outcome) record.is_loose = true;
-  if (!is_transient(code) && flight.is_release) return erase(id);
-  if (!is_transient(code) && !is_held(record) && record.state != LeaseState::ended)
+  bool is_late = code == Errc::timeout || code == Errc::unknown_outcome;
+  if (is_late) record.is_loose = true;
+  // Over a slow link no answer would ever come in the time of the first attempt.
+  if (is_late && flight.is_release)
+    record.release_time = std::min<Clock::duration>(2 * record.release_time, ttl(record));
+  // A script whose keys went away under it ends with an error of its own, and may be run again.
+  bool will_pass = passes(error) || LeaseSteps::are_needed(error);
+  if (!will_pass && flight.is_release) return abandon(id, record, error, now);
+  if (flight.is_release) record.why = error;
+  if (!will_pass && !is_held(record) && record.state != LeaseState::ended)
     return end(id, record, code, error.what);
   if (is_held(record)) record.is_doubted = true;
   record.next = now + patience_between_attempts;
@@ -350,7 +398,9 @@ void LeaseMachine::on_failed(LeaseId id, Record& record, const Flight& flight, c
 void LeaseMachine::on_refused(LeaseId id, Record& record, const Flight& flight,
                               const redis::Reply& reply, Clock::time_point now) {
   if (is_held(record)) {
-    record.is_known = false;
+    // Who was handed it by message may stand in line again, by a question that came after the grant
+    // was lost; and one without an answer may still arrive. Its release takes back both.
+    record.is_known = record.waits || record.is_loose;
     return end(
         id, record, Errc::lease_lost,
         fmt::format("lease {}: token {} is over", record.terms.key, to_string(record.token)));
@@ -362,14 +412,23 @@ void LeaseMachine::on_refused(LeaseId id, Record& record, const Flight& flight,
                fmt::format("lease {} is held by {}", record.terms.key,
                            reply.items.size() > 4 ? reply.items[4].text : "somebody"));
   }
-  record.queued_under = session_key(*record.session);
+  if (number(reply, 2) < 0)
+    return end(id, record, Errc::overloaded,
+               fmt::format("lease {}: too many wait in line already", record.terms.key));
   record.asked = flight.sent;
   record.server_us = number(reply, 3);
+  record.queued_under = waiting_name(record);
+  if (terms_.is_cluster)
+    record.queued_under =
+        waits_until(record, std::chrono::milliseconds(record.server_us / 1000) + terms_.ttl);
   // When the holder crashes nobody tells us, and Redis' own news of it come seconds late. The first
   // in line looks right after the end; the others in turn, should the first be gone too.
-  auto rest = number(reply, 1) < 0 ? 1s : std::chrono::milliseconds(number(reply, 1));
+  Clock::duration rest = number(reply, 1) < 0 ? 1s : std::chrono::milliseconds(number(reply, 1));
+  if (terms_.is_cluster) rest = std::min<Clock::duration>(rest, 2 * terms_.ttl / 3);
   auto turn = std::min<std::int64_t>(number(reply, 2), 50) * 5ms;
-  record.next = record.asks_again ? now : now + rest + 2ms + turn;
+  // Counted from the question, since the next one takes as long to get there. An answer that waited
+  // for replicas is much later.
+  record.next = record.asks_again ? now : std::max(now, flight.sent + rest + 2ms + turn);
   set(id, record, LeaseState::waiting);
   update(id, record, now);
 }
@@ -402,7 +461,7 @@ void LeaseMachine::on_granted(LeaseId id, Record& record, FencingToken token,
 }
 
 void LeaseMachine::on_grant(const std::string& message, Clock::time_point now) {
-  // attempt, epoch, counter, the server's clock
+  // attempt, epoch, counter, the server's clock and, behind an @, the session that keeps it
   std::vector<std::string> words;
   for (std::size_t at = 0; at <= message.size();) {
     auto end = std::min(message.find(' ', at), message.size());
@@ -424,15 +483,18 @@ void LeaseMachine::on_grant(const std::string& message, Clock::time_point now) {
   auto granted_us = std::int64_t(number_of(words[3]));
   if (is_held(record)) return;
   // A message may be late: then the server has said since that somebody else has it.
-  bool is_of_this_session = record.queued_under == session_key(*record.session);
-  if (record.state != LeaseState::waiting || record.server_us == 0 ||
+  auto sign = words[3].find('@');
+  auto keeper = sign == std::string::npos ? "" : words[3].substr(sign + 1);
+  bool is_of_this_session = keeper == (record.terms.ttl ? "-" : session_key());
+  // And it says nothing about replicas.
+  if (record.state != LeaseState::waiting || record.server_us == 0 || record.terms.replicated ||
       granted_us < record.server_us || token < record.token || !is_of_this_session)
     return ask_soon(id, record, now);  // the lease itself tells
   // How long ago that was, nobody can say: the message may have been on its way for long. But it
   // was so much later than our question, by the server's clock.
   auto later = std::chrono::microseconds(granted_us - record.server_us);
   auto since = std::min<Clock::time_point>(now, record.asked + later - later / 100);
-  record.generation = record.session->generation;
+  record.generation = session_.generation;
   on_granted(id, record, token, flaws_.deadline_from_reply ? now : since, now);
   // Asked for at once, a renewal makes up for what that estimate took off.
   if (record.state == LeaseState::held && record.terms.ttl) {
@@ -452,13 +514,11 @@ void LeaseMachine::on_gap(Clock::time_point now) {
 
 void LeaseMachine::on_connected(std::uint64_t epoch, Clock::time_point now) {
   epoch_ = std::max(epoch_, epoch);
-  for (auto& [tag, session] : sessions_) {
-    if (session.exists)
-      replace(session, now);
-    else if (session.next != Clock::time_point{})
-      session.next = now;
-    if (session.next != Clock::time_point{}) update(session, now);
-  }
+  if (session_.exists)
+    replace_session(now);
+  else if (session_.next != Clock::time_point{})
+    session_.next = now;
+  if (session_.next != Clock::time_point{}) update_session(now);
   for (auto next = leases_.begin(); next != leases_.end();) {
     auto& [id, record] = *next++;
     record.server_us = 0;  // of another server, perhaps
@@ -470,17 +530,28 @@ void LeaseMachine::on_connected(std::uint64_t epoch, Clock::time_point now) {
   }
 }
 
-void LeaseMachine::on_fenced(LeaseId id) {
+void LeaseMachine::on_fenced(LeaseId id, FencingToken shown) {
   auto& record = at(id);
-  if (record.state == LeaseState::ended) return;
+  if (record.state == LeaseState::ended || record.token > shown) return;
+  if (record.request) {
+    record.fenced = shown;
+    return;
+  }
   end(id, record, Errc::lease_lost,
-      fmt::format("lease {}: a newer token than {} was seen", record.terms.key,
-                  to_string(record.token)));
+      fmt::format("lease {}: a newer token than {} was seen", record.terms.key, to_string(shown)));
+}
+
+void LeaseMachine::settle_fenced(LeaseId id) {
+  auto found = leases_.find(id);
+  if (found == leases_.end()) return;
+  if (auto shown = std::exchange(found->second.fenced, {})) {
+    on_fenced(id, *shown);
+    changes_.push_back(id);
+  }
 }
 
 void LeaseMachine::on_time(Clock::time_point now) {
-  for (auto& [tag, session] : sessions_)
-    if (session.next != Clock::time_point{}) update(session, now);
+  if (session_.next != Clock::time_point{}) update_session(now);
   while (!timers_.empty() && timers_.begin()->first <= now) {
     auto id = timers_.begin()->second;
     auto& record = at(id);
@@ -491,25 +562,24 @@ void LeaseMachine::on_time(Clock::time_point now) {
 
 Clock::time_point LeaseMachine::wake_at() const {
   auto wake = timers_.empty() ? never : timers_.begin()->first;
-  for (const auto& [tag, session] : sessions_) {
-    if (session.exists) {
-      wake = std::min(wake, session.confirmed + trusted(terms_.ttl));
-      if (!session.is_late) wake = std::min(wake, session.confirmed + 2 * terms_.ttl / 3);
-    }
-    if (!session.request && session.next != Clock::time_point{})
-      wake = std::min(wake, session.next);
+  if (session_.exists) {
+    wake = std::min(wake, session_.confirmed + trusted(terms_.ttl));
+    if (!session_.is_late) wake = std::min(wake, session_.confirmed + 2 * terms_.ttl / 3);
   }
+  if (!session_.request && session_.next != Clock::time_point{})
+    wake = std::min(wake, session_.next);
   return wake;
 }
 
-std::vector<std::string> LeaseMachine::session_keys() const {
-  std::vector<std::string> keys;
-  for (const auto& [tag, session] : sessions_)
-    if (session.exists) keys.push_back(session_key(session));
-  return keys;
+std::optional<std::string> LeaseMachine::live_session() const {
+  return session_.exists ? std::optional(session_key()) : std::nullopt;
 }
 
 std::vector<LeaseId> LeaseMachine::take_changes() { return std::exchange(changes_, {}); }
+
+std::vector<std::pair<LeaseId, Error>> LeaseMachine::take_refusals() {
+  return std::exchange(refusals_, {});
+}
 
 // Does what the time has come for, and sets the timer for what comes next.
 void LeaseMachine::update(LeaseId id, Record& record, Clock::time_point now) {
@@ -521,11 +591,12 @@ void LeaseMachine::update(LeaseId id, Record& record, Clock::time_point now) {
                fmt::format("lease {}: could not be renewed in time", record.terms.key));
   if (record.state == LeaseState::ended && !record.is_left) return set_timer(id, record, never);
   if (record.is_left && !record.request && (!record.is_known || now >= record.patience))
-    return erase(id);
+    return erase(id, now);
 
   // A lease moves to a session only when the server has that.
-  bool lacks_session = needs_session(record) && !record.session->exists && !record.is_left;
-  bool can_ask = !record.request && !(lacks_session && (is_open || !record.terms.ttl));
+  bool lacks_session = needs_session(record) && !session_.exists && !record.is_left;
+  bool can_ask = !record.request && !(lacks_session && (is_open || !record.terms.ttl)) &&
+                 !(is_open && is_held_up(id, record));
   if (can_ask && now >= record.next) {
     ask(id, record, now);
     can_ask = false;
@@ -541,48 +612,66 @@ void LeaseMachine::update(LeaseId id, Record& record, Clock::time_point now) {
   set_timer(id, record, timer);
 }
 
-void LeaseMachine::update(Session& session, Clock::time_point now) {
-  if (session.exists && now >= session.confirmed + trusted(terms_.ttl)) return lose(session, now);
+void LeaseMachine::update_session(Clock::time_point now) {
+  auto& session = session_;
+  if (session.exists && now >= session.confirmed + trusted(terms_.ttl)) return lose_session(now);
   if (session.exists && !session.is_late && now >= session.confirmed + 2 * terms_.ttl / 3) {
     session.is_late = true;
-    for_each_of(session, [&](LeaseId id, Record& record) { update(id, record, now); });
+    for_each([&](LeaseId id, Record& record) { update(id, record, now); });
   }
   if (session.next == Clock::time_point{}) session.next = now;
-  if (!session.request && now >= session.next) renew(session, now);
+  if (!session.request && now >= session.next) renew_session(now);
 }
 
-void LeaseMachine::replace(Session& session, Clock::time_point now) {
-  for_each_of(session, [&](LeaseId, Record& record) {
-    if (is_kept_by_session(record)) record.confirmed = session.confirmed;
+void LeaseMachine::replace_session(Clock::time_point now) {
+  for_each([&](LeaseId, Record& record) {
+    if (is_kept_by_session(record)) record.confirmed = session_.confirmed;
   });
-  session.replaced = session_key(session);
-  ++session.generation;
-  session.exists = session.is_late = false;
-  session.request = 0;
-  session.next = now;
+  session_.replaced = session_key();
+  ++session_.generation;
+  session_.exists = session_.is_late = false;
+  session_.request = 0;
+  session_.next = now;
+}
+
+// The server refuses to take a lease back. It is no longer renewed; and where the session keeps it,
+// or its place in the line, the session takes a new name: with the old one that ends, too.
+void LeaseMachine::abandon(LeaseId id, Record& record, const Error& why, Clock::time_point now) {
+  bool is_kept = needs_session(record) && session_.exists;
+  refusals_.emplace_back(id, why);
+  erase(id, now);
+  if (!is_kept) return;
+  replace_session(now);
+  for_each([&](LeaseId other, Record& each) {
+    if (each.state != LeaseState::ended) ask_soon(other, each, now);
+  });
+  update_session(now);
 }
 
 // With the old session ends whatever is granted to it that we do not know of: a lease whose release
 // was lost with a primary, for one. If this is not done, the session ends by itself.
-void LeaseMachine::delete_replaced(Session& session, Clock::time_point now) {
-  if (session.replaced.empty() || !session.exists) return;
+void LeaseMachine::delete_replaced(Clock::time_point now) {
+  if (session_.replaced.empty() || !session_.exists) return;
   bool is_needed = false;
-  for_each_of(session, [&](LeaseId, Record& record) {
-    bool has_moved = record.generation == session.generation;
+  for_each([&](LeaseId, Record& record) {
+    bool has_moved = record.generation == session_.generation;
     if (is_held(record) && !record.terms.ttl && !has_moved) is_needed = true;
-    if (record.state == LeaseState::asking && record.waits) is_needed = true;
+    bool is_open = record.state == LeaseState::asking || record.state == LeaseState::waiting;
+    bool has_old_place = record.queued_under == session_.replaced;
+    if (is_open && record.waits && (record.state == LeaseState::asking || has_old_place))
+      is_needed = true;
   });
   if (is_needed) return;
   Request request;
-  request.args = {"DEL", std::exchange(session.replaced, {})};
+  request.args = {"DEL", std::exchange(session_.replaced, {})};
   request.deadline = now + terms_.ttl;
-  send(std::move(request), {0, nullptr, 0, now, false, false});
+  send(std::move(request), {});
 }
 
-void LeaseMachine::lose(Session& session, Clock::time_point now) {
-  auto lost = session.generation;
-  replace(session, now);
-  for_each_of(session, [&](LeaseId id, Record& record) {
+void LeaseMachine::lose_session(Clock::time_point now) {
+  auto lost = session_.generation;
+  replace_session(now);
+  for_each([&](LeaseId id, Record& record) {
     record.server_us = 0;
     if (is_held(record) && !record.terms.ttl && record.generation == lost) {
       end(id, record, Errc::lease_lost,
@@ -595,7 +684,7 @@ void LeaseMachine::lose(Session& session, Clock::time_point now) {
     if (record.state == LeaseState::ended && needs_session(record)) record.is_known = false;
     update(id, record, now);
   });
-  renew(session, now);
+  renew_session(now);
 }
 
 void LeaseMachine::end(LeaseId id, Record& record, Errc code, std::string why) {
@@ -610,7 +699,7 @@ void LeaseMachine::set(LeaseId id, Record& record, LeaseState state) {
 }
 
 void LeaseMachine::set_held(LeaseId id, Record& record, Clock::time_point now) {
-  bool is_late = record.terms.ttl ? now >= overdue(record) : record.session->is_late;
+  bool is_late = record.terms.ttl ? now >= overdue(record) : session_.is_late;
   set(id, record, is_late || record.is_doubted ? LeaseState::uncertain : LeaseState::held);
 }
 
@@ -620,18 +709,37 @@ void LeaseMachine::set_timer(LeaseId id, Record& record, Clock::time_point time)
   if (time != never) timers_.emplace(time, id);
 }
 
-void LeaseMachine::erase(LeaseId id) {
+// While a slot moves the lease's key is deleted by who finds his own value there (show.lua). A lease
+// of ours that is being given back shows the same as the next one that we ask for: if its key expires
+// on the way, its release would take that of the next one. So one after the other.
+bool LeaseMachine::is_held_up(LeaseId id, const Record& record) {
+  if (returning_.empty()) return false;
+  auto found = returning_.find(record.terms.key);
+  if (found == returning_.end()) return false;
+  found->second.held_up.insert(id);
+  return true;
+}
+
+void LeaseMachine::erase(LeaseId id, Clock::time_point now) {
   set_timer(id, at(id), never);
+  auto key = std::move(at(id).terms.key);
   leases_.erase(id);
   changes_.push_back(id);
+  auto found = returning_.find(key);
+  if (found == returning_.end() || --found->second.leases > 0) return;
+  auto held_up = std::move(found->second.held_up);
+  returning_.erase(found);
+  for (auto next : held_up)
+    if (auto other = leases_.find(next); other != leases_.end() && !other->second.is_left)
+      update(next, other->second, now);
 }
 
 // The action may erase the lease that it is given.
 template <class Action>
-void LeaseMachine::for_each_of(Session& session, Action action) {
+void LeaseMachine::for_each(Action action) {
   for (auto next = leases_.begin(); next != leases_.end();) {
     auto& [id, record] = *next++;
-    if (record.session == &session) action(id, record);
+    action(id, record);
   }
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 // The number under which a grant was made. Whoever writes under a lease shows it, and a resource
 // that has seen a higher one refuses.
+#include <chrono>
 #include <compare>
 #include <cstdint>
 #include <string>
@@ -13,6 +14,10 @@ struct FencingToken {
 
   auto operator<=>(const FencingToken&) const = default;
 };
+
+// A fence remembers the newest token for so long after its last use: a grant, a renewal by a script or
+// a guarded write.
+constexpr std::chrono::milliseconds fence_retention = std::chrono::hours(24);
 
 // 3-1763200000000000
 std::string to_string(const FencingToken& token);
