@@ -96,7 +96,7 @@ Async<std::optional<Leader>> Election::observe() {
   if (!answers) co_return std::unexpected(answers.error());
   if (answers->items.size() != 2 || answers->items[0].is_null()) co_return std::nullopt;
   Leader leader{answers->items[0].text, {}, {}};
-  // epoch, counter, attempt, session, since
+  // epoch, counter, attempt, session, since, until
   std::vector<std::uint64_t> numbers;
   const auto& record = answers->items[1].text;
   for (std::size_t at = 0; at < record.size();) {
@@ -106,7 +106,7 @@ Async<std::optional<Leader>> Election::observe() {
     numbers.push_back(number);
     at = end + 1;
   }
-  if (numbers.size() == 5) {
+  if (numbers.size() >= 5) {
     leader.token = {numbers[0], numbers[1]};
     leader.since = WallClock::time_point(std::chrono::microseconds(numbers[4]));
   }

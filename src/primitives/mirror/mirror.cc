@@ -5,6 +5,7 @@
 
 #include "base/log.h"
 #include "base/uuid.h"
+#include "primitives/mirror/patience.h"
 
 namespace warren {
 
@@ -15,7 +16,7 @@ namespace {
 
 // Without an answer for so long, Redis is away: four tail checks and a little.
 constexpr auto silence = 2500ms;
-constexpr auto patience = 2s;  // for one answer
+constexpr auto aside_patience = 30s;  // for a page of keys, on a connection that ends with it
 
 double random_unit() {
   static thread_local std::minstd_rand generator(std::random_device{}());
@@ -68,6 +69,7 @@ Mirror::Mirror(redis::Client& client, MirrorTerms terms)
       shown_(machine_.snapshot()),
       published_(shown_),
       tasks_(client.executor()) {
+  if (client.settings().mode == redis::Mode::cluster) machine_.expect_moves();
   tasks_.start("mirror.listener", listen());
   tasks_.start("mirror.driver", keep_going());
   tasks_.start("mirror.watcher", watch());
@@ -152,11 +154,14 @@ void Mirror::go_on() {
 }
 
 awaitable<void> Mirror::serve(Request request) {
-  auto options = redis::CallOptions().within(patience).where(machine_.terms().prefix);
-  if (request.kind != Request::Kind::write) options = options.idempotent();
+  auto options = mirror::options_for(request, Clock::now()).where(machine_.terms().prefix);
   auto command = request.script ? request.script->by_hash(request.words, request.args)
                                 : redis::Command(std::span<const std::string>(request.words));
-  auto reply = co_await client_.command(std::move(command), options);
+  Result<redis::Reply> reply;
+  if (request.server.empty())
+    reply = co_await client_.command(std::move(command), options);
+  else
+    reply = co_await ask_server(request.server, std::move(command));
   if (request.script && !reply && reply.error().what.starts_with("NOSCRIPT")) {
     command = request.script->by_source(request.words, request.args);
     reply = co_await client_.command(std::move(command), options);
@@ -164,11 +169,27 @@ awaitable<void> Mirror::serve(Request request) {
   if (closed_) co_return;
   look_at_connection();
   auto refused = machine_.counters().refused_writes;
-  machine_.on_reply(Clock::now(), std::move(request), reply);
-  if (machine_.counters().refused_writes != refused)
-    log::error("mirror.write_refused", "why", reply ? "the script's answer" : reply.error().what);
+  auto why = reply ? "the script's answer" : reply.error().what;
+  machine_.on_reply(Clock::now(), std::move(request), std::move(reply));
+  if (machine_.counters().refused_writes != refused) log::error("mirror.write_refused", "why", why);
+  if (machine_.phase() != MirrorPhase::snapshot) aside_.reset();
   go_on();
   wake_.notify();
+}
+
+// The one that a slot moves to does not have it yet, so the client would not ask it.
+Async<redis::Reply> Mirror::ask_server(std::string server, redis::Command command) {
+  auto address = redis::parse_address(server, 0);
+  if (!address) co_return std::unexpected(address.error());
+  auto aside = std::exchange(aside_, {});
+  if (!aside || aside->address() != *address) {
+    auto dialled = co_await client_.dial(*address, Clock::now() + mirror::patience);
+    if (!dialled) co_return std::unexpected(dialled.error());
+    aside = std::move(*dialled);
+  }
+  auto reply = co_await aside->ask(std::move(command), Clock::now() + aside_patience);
+  if (reply) aside_ = std::move(aside);
+  co_return reply;
 }
 
 Async<> Mirror::wait_until(std::function<bool()> fact, Clock::time_point deadline) {
@@ -235,8 +256,10 @@ Async<> Mirror::applied(Version version, Clock::time_point deadline) {
 
 MirrorHealth Mirror::health() const {
   if (!machine_.is_ready()) return MirrorHealth::loading;
-  return Clock::now() - machine_.heard_at() > silence ? MirrorHealth::degraded
-                                                      : MirrorHealth::current;
+  auto now = Clock::now();
+  bool is_silent = now - machine_.heard_at() > silence;
+  bool is_blocked = machine_.blocked_since() && now - *machine_.blocked_since() > silence;
+  return is_silent || is_blocked ? MirrorHealth::degraded : MirrorHealth::current;
 }
 
 std::shared_ptr<void> Mirror::publish(Metrics& metrics) const {

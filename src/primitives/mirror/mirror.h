@@ -37,7 +37,7 @@ namespace warren {
 enum class MirrorHealth {
   loading,   // not complete yet: absent is not nonexistent
   current,   // complete, and following
-  degraded,  // complete once; Redis is away, so reads age and writes wait
+  degraded,  // complete once; Redis is away or takes no writes: reads age, or writes wait
 };
 std::string_view name(MirrorHealth health);
 
@@ -96,6 +96,7 @@ class Mirror {
   awaitable<void> keep_going();
   awaitable<void> watch();
   awaitable<void> serve(mirror::Request request);
+  Async<redis::Reply> ask_server(std::string server, redis::Command command);
   void go_on();
   void look_at_connection();
   Async<> wait_until(std::function<bool()> fact, Clock::time_point deadline);
@@ -103,6 +104,7 @@ class Mirror {
   redis::Client& client_;
   mirror::Machine machine_;
   redis::Subscriber subscriber_;
+  std::unique_ptr<redis::Conversation> aside_;  // to the server that the slot moves to
   std::uint64_t changes_ = 0;  // of the client's servers, as far as the machine knows
   Clock::time_point began_;
   Event changed_;  // what readers see

@@ -83,8 +83,9 @@ void Outbox::prepare() {
   if (!loaded_ && changes_ >= worth_preparing) loaded_ = load();
 }
 
-void Outbox::on_failed(Write write) {
+void Outbox::on_failed(Write write, bool is_reordered) {
   if (flight_) flight_->write = std::move(write);
+  if (is_reordered && loaded_) std::swap(flight_, loaded_);
 }
 
 // Whole puts, as many as one batch holds; of an entity that several of them change, the last value.

@@ -58,8 +58,9 @@ class Outbox {
   // While one is on its way: makes the next one ready when it is large, so that the server need not
   // wait for that.
   void prepare();
-  // It may or may not have been written, or could not be now: it is the next one again.
-  void on_failed(Write write);
+  // It may or may not have been written, or could not be now: it is the next one again. (Behind a
+  // batch that is ready: a mistake that a test makes on purpose.)
+  void on_failed(Write write, bool is_reordered = false);
   // It is in the log, by this attempt. Returns the entry for the log's readers; `before` is empty
   // when it was written earlier, and the answer does not say what it follows.
   std::optional<Entry> on_written(Version version, std::string before, std::string_view attempt);

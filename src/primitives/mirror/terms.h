@@ -33,7 +33,8 @@ struct MirrorTerms {
   // The log forgets its oldest entries beyond this: at least twice the longest outage to catch up
   // from, times the batches per second.
   std::size_t log_entries = 100'000;
-  std::chrono::milliseconds tail_check = 500ms;     // how soon a lost last message is noticed
+  std::size_t load_page = 1000;                  // keys that Redis looks at for one page of a load
+  std::chrono::milliseconds tail_check = 500ms;  // how soon a lost last message is noticed
   std::chrono::milliseconds compare_pause = 100ms;  // between two pages of the slow comparison
   std::chrono::milliseconds resync_spread = 250ms;  // so that not all instances reload at once
   std::chrono::milliseconds resync_pause = 1s;      // at least, from one reload to the next

@@ -19,13 +19,17 @@ if past[1] then before, born = string.match(past[1], '^%S+ (%S+) ?(%S*)$') end
 local id = redis.call('XADD', KEYS[1], 'MAXLEN', '~', ARGV[2], ARGV[1] .. '-*',
                       'p', before, 's', stamp, 'b', ARGV[5])
 if not past[2] and redis.call('HLEN', KEYS[2]) > 1000 then
-  -- A writer is remembered for as long as its last batch is in the log.
-  local oldest = tonumber(string.match(redis.call('XRANGE', KEYS[1], '-', '+', 'COUNT', 1)[1][1], '%d+$'))
-  local epoch = string.match(id, '^%d+')
+  -- A writer is remembered for as long as its last batch is in the log. An epoch counts its own
+  -- sequence.
+  local oldest = redis.call('XRANGE', KEYS[1], '-', '+', 'COUNT', 1)[1][1]
+  local oldest_epoch, oldest_sequence = string.match(oldest, '^(%d+)-(%d+)$')
+  oldest_epoch, oldest_sequence = tonumber(oldest_epoch), tonumber(oldest_sequence)
   local writers = redis.call('HGETALL', KEYS[2])
   for i = 1, #writers, 2 do
-    local of, sequence = string.match(writers[i + 1], '^[%d.]+ (%d+)-(%d+)$')
-    if of and (of ~= epoch or tonumber(sequence) < oldest) then
+    local epoch, sequence = string.match(writers[i + 1], '^[%d.]+ (%d+)-(%d+)$')
+    epoch, sequence = tonumber(epoch), tonumber(sequence)
+    if epoch and (epoch < oldest_epoch or
+                  (epoch == oldest_epoch and sequence < oldest_sequence)) then
       redis.call('HDEL', KEYS[2], writers[i])
     end
   end
