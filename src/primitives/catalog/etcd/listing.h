@@ -1,0 +1,32 @@
+#pragma once
+// Reading many keys in answers of a bounded size. For .cc files.
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "primitives/catalog/etcd/client.h"
+#include "primitives/catalog/etcd/record.h"
+#include "primitives/catalog/etcd/txn.h"
+
+namespace warren::etcd {
+
+// Where the keys of one catalog are.
+struct Store {
+  Client& client;
+  Keys keys;
+};
+
+struct Listing {
+  std::vector<pb::KeyValue> kvs;
+  pb::ResponseHeader header;  // its revision is that of every page
+};
+// All keys with this prefix at one revision: the newest when it began.
+Async<Listing> list(Client& client, std::string prefix, Only what, Clock::time_point deadline);
+
+// Each of these rows, or that there is none, at one revision; 0: the newest, which may differ between
+// some of them and others.
+Async<std::vector<std::optional<SeenRow>>> read_rows(Store& store, std::vector<std::string> keys,
+                                                     std::int64_t revision,
+                                                     Clock::time_point deadline);
+
+}  // namespace warren::etcd
