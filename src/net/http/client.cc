@@ -1,5 +1,6 @@
 #include "net/http/client.h"
 
+#include <algorithm>
 #include <boost/asio/connect.hpp>
 #include <boost/asio/read.hpp>
 #include <boost/asio/read_until.hpp>
@@ -18,15 +19,24 @@ namespace {
 
 constexpr std::size_t most_reply_bytes = 256u << 20;
 
-// HTTP/1.1 307 Temporary Redirect
-int status_in(std::string_view head) {
-  int status = 0;
-  if (!head.starts_with("HTTP/1.") || head.size() < 12) return 0;
-  std::from_chars(head.data() + 9, head.data() + 12, status);
-  return status;
+}  // namespace
+
+Result<HttpUrl> parse_web_url(std::string_view url) {
+  if (!url.starts_with("https://")) return parse_http_url(url);
+  auto rest = url.substr(std::string_view("https://").size());
+  auto found = parse_http_url(fmt::format("http://{}", rest));
+  if (!found) return fail(Errc::invalid, "{}: use https://HOST or https://HOST:PORT", url);
+  auto host = rest.substr(0, rest.find('/'));
+  bool has_port = host.ends_with(":" + found->port);
+  if (!has_port) found->port = "443";
+  found->is_tls = true;
+  return found;
 }
 
-}  // namespace
+std::string authority_of(const HttpUrl& url) {
+  auto host = url.host.contains(':') ? "[" + url.host + "]" : url.host;
+  return url.port == (url.is_tls ? "443" : "80") ? host : host + ":" + url.port;
+}
 
 Result<HttpUrl> parse_http_url(std::string_view url) {
   constexpr std::string_view scheme = "http://";
@@ -48,22 +58,14 @@ Result<HttpUrl> parse_http_url(std::string_view url) {
   unsigned short port = 0;
   const auto* end = found.port.data() + found.port.size();
   auto read = std::from_chars(found.port.data(), end, port);
+  bool is_plain = std::ranges::all_of(url, [](char c) { return c > ' ' && c < 0x7f; });
+  bool is_host = found.host.find_first_of("@?#[]\\") == found.host.npos;
+  if (!is_plain || !is_host) return wrong();
   if (found.host.empty() || read.ec != std::errc() || read.ptr != end || port == 0) return wrong();
   return found;
 }
 
-std::string_view HttpReply::header(std::string_view name) const {
-  std::string_view rest = headers;
-  while (!rest.empty()) {
-    auto line = rest.substr(0, rest.find("\r\n"));
-    rest.remove_prefix(std::min(rest.size(), line.size() + 2));
-    auto colon = line.find(':');
-    if (colon == line.npos || !same_word(line.substr(0, colon), name)) continue;
-    auto value = line.substr(colon + 1);
-    return value.substr(std::min(value.size(), value.find_first_not_of(' ')));
-  }
-  return {};
-}
+std::string_view HttpReply::header(std::string_view name) const { return header_in(headers, name); }
 
 HttpClient::HttpClient(const asio::any_io_executor& executor, HttpUrl server)
     : socket_(executor), server_(std::move(server)) {}
@@ -96,18 +98,20 @@ Async<HttpReply> HttpClient::exchange(std::string bytes, bool with_body) {
   std::size_t head = 0;
   if (!error) head = co_await asio::async_read_until(socket_, room, "\r\n\r\n", into);
   HttpReply reply;
+  bool keeps_alive = true;
   if (!error) {
-    reply.status = status_in(in_);
-    auto line = in_.find("\r\n") + 2;
-    reply.headers = in_.substr(line, head - line - 2);
-    std::size_t length = 0;
-    auto text = reply.header("content-length");
-    std::from_chars(text.data(), text.data() + text.size(), length);
-    if (!with_body) length = 0;
-    if (reply.status == 0 || length > most_reply_bytes) {
+    HttpReplyHead parsed;
+    auto state = parse_reply_head(std::string_view(in_).substr(0, head), parsed);
+    auto end = with_body ? body_end(parsed, "GET") : body_of(0);
+    auto length = end.length;
+    if (state != HeadState::whole || end.kind != BodyEnd::by_length || length > most_reply_bytes) {
       close();
-      co_return fail(Errc::protocol, "{}:{} does not speak HTTP", server_.host, server_.port);
+      co_return fail(Errc::protocol, "{}:{} does not speak HTTP as we do: {}", server_.host,
+                     server_.port, parsed.what.empty() ? "a body needs a length" : parsed.what);
     }
+    reply.status = parsed.status;
+    reply.headers = parsed.headers;
+    keeps_alive = parsed.keeps_alive;
     if (in_.size() < head + length)
       co_await asio::async_read(socket_, room, asio::transfer_exactly(head + length - in_.size()),
                                 into);
@@ -120,7 +124,7 @@ Async<HttpReply> HttpClient::exchange(std::string bytes, bool with_body) {
     close();
     co_return fail(Errc::unknown_outcome, "{}:{}: {}", server_.host, server_.port, error.message());
   }
-  if (same_word(reply.header("connection"), "close")) close();
+  if (!keeps_alive) close();
   co_return reply;
 }
 

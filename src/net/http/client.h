@@ -4,7 +4,8 @@
 //   HttpClient client(executor, *parse_http_url("http://127.0.0.1:18008"));
 //   auto reply = co_await client.ask({"GET", "/v1/nodes"}, Clock::now() + 5s);
 //
-// Without TLS, and for answers that say how long they are: those of our own servers.
+// Without TLS, and for answers that say how long they are: those of our own servers. For strangers,
+// for many requests at a time, and for bodies that are streamed there is HttpPool: see pool.h.
 #include <boost/asio/ip/tcp.hpp>
 #include <optional>
 #include <string>
@@ -16,9 +17,14 @@ namespace warren {
 struct HttpUrl {
   std::string host, port;  // of an IPv6 address without the brackets
   std::string path;        // as it is, from the slash; may be empty
+  bool is_tls = false;
 };
 // Errc::invalid: something other than http://host[:port][/path].
 Result<HttpUrl> parse_http_url(std::string_view url);
+// The same, or https://.
+Result<HttpUrl> parse_web_url(std::string_view url);
+// As it stands behind Host: a name or an address, and the port unless it is the usual one.
+std::string authority_of(const HttpUrl& url);
 
 struct HttpAsk {
   std::string method = "GET";

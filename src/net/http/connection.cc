@@ -18,25 +18,38 @@ constexpr std::size_t much = 64u << 10;  // to keep for an idle connection, or t
 }  // namespace
 
 HttpConnection::HttpConnection(HttpServer& server, tcp::socket socket, asio::ip::address client)
-    : server_(&server), socket_(std::move(socket)), client_(std::move(client)) {}
+    : server_(&server), socket_(std::move(socket)), client_(std::move(client)) {
+  if (const auto& context = server.terms_.tls)
+    tls_.reset(new Tls{.stream = redis::TlsStream(*context, socket_.native_handle())});
+}
 
 void HttpConnection::start(Place place) {
   place_ = place;
   in_.resize(first_room);
+  if (tls_) return shake_hands();
   enter(Phase::idle);
   receive();
 }
 
 void HttpConnection::leave() {
   if (!server_) return;
+  tls_.reset();
   error_code ignored;
   socket_.close(ignored);
-  std::exchange(server_, nullptr)->ended(place_);
+  if (changed_) changed_->notify();
+  auto* server = std::exchange(server_, nullptr);
+  auto task = std::exchange(task_, 0);
+  server->ended(place_);
+  if (task != 0 && server->tasks_) server->tasks_->stop(task);
 }
 
 bool HttpConnection::is_late(Clock::time_point now) const {
-  if (phase_ == Phase::working) return false;
   const auto& terms = server_->terms_;
+  if (phase_ == Phase::working) {
+    auto patience = is_upgraded_ ? terms.silence_time : terms.request_time;
+    return (reads_since_ && now - *reads_since_ > patience) ||
+           (writes_since_ && now - *writes_since_ > terms.request_time);
+  }
   return now - since_ > (phase_ == Phase::idle ? terms.idle_time : terms.request_time);
 }
 
@@ -63,7 +76,15 @@ void HttpConnection::make_room() {
 }
 
 void HttpConnection::receive() {
+  if (is_receiving_) return;
+  if (has_ended_) return leave();
   make_room();
+  start_receiving();
+}
+
+void HttpConnection::start_receiving() {
+  is_receiving_ = true;
+  if (tls_) return start_receiving_tls();
   auto room = asio::buffer(in_.data() + end_, in_.size() - end_);
   socket_.async_read_some(room, [self = shared_from_this()](error_code error, std::size_t count) {
     if (self->server_) self->on_received(error, count);
@@ -71,6 +92,13 @@ void HttpConnection::receive() {
 }
 
 void HttpConnection::on_received(error_code error, std::size_t count) {
+  is_receiving_ = false;
+  if (phase_ == Phase::working) return on_received_ahead(error, count);
+  if (phase_ == Phase::sending) {  // it was begun while there was work; see to it when all is sent
+    has_ended_ = bool(error);
+    end_ += count;
+    return;
+  }
   if (error) return leave();
   if (phase_ == Phase::refusing) return receive();  // and forget it
   end_ += count;
@@ -97,6 +125,13 @@ bool HttpConnection::serve_one() {
   }
   const auto& terms = server_->terms_;
   head_.request.client = client_;
+  head_.request.exchange = this;
+  if (terms.stream_limit)
+    if (auto most = terms.stream_limit(head_.request); most > 0) return serve_streamed(most);
+  if (head_.is_chunked) {
+    refuse(411, "a body needs a Content-Length");
+    return false;
+  }
   if (head_.body_size > 0) {
     auto most = terms.body_limit ? std::min(terms.most_body, terms.body_limit(head_.request))
                                  : terms.most_body;
@@ -111,8 +146,29 @@ bool HttpConnection::serve_one() {
     return false;
   }
   head_.request.body = bytes.substr(head_.size, head_.body_size);
+  if (head_.wants_upgrade && head_.body_size == 0) keep_head();
   dispatch();
   return phase_ != Phase::working;
+}
+
+bool HttpConnection::serve_streamed(std::uint64_t most) {
+  if (!head_.is_chunked && head_.body_size > most) {
+    refuse(413, "the body is too long");
+    return false;
+  }
+  auto end = head_.is_chunked ? chunked : body_of(head_.body_size);
+  keep_head();
+  reader_.emplace(static_cast<HttpWire&>(*this), end, most);
+  dispatch();
+  return phase_ != Phase::working;
+}
+
+// The bytes of the head would be in the way of what follows it.
+void HttpConnection::keep_head() {
+  kept_.assign(in_, begin_, head_.size);
+  begin_ += head_.size;
+  parse_head(kept_, head_);
+  head_.size = head_.body_size = 0;
 }
 
 // The client may still be sending: if we closed at once, it would not see why.
@@ -137,7 +193,8 @@ void HttpConnection::dispatch() {
   if (!work) return answered();
   flush();
   enter(Phase::working);
-  server_->tasks_->start("http.request", finish(shared_from_this(), *std::move(work)));
+  task_ = server_->tasks_->start("http.request", finish(shared_from_this(), *std::move(work)));
+  watch();
 }
 
 // What a library throws ends one request, not the service.
@@ -163,19 +220,24 @@ awaitable<void> HttpConnection::finish(std::shared_ptr<HttpConnection> self, awa
   struct Otherwise {
     HttpConnection* connection;
     ~Otherwise() {
-      if (connection) connection->leave();
+      if (!connection) return;
+      connection->task_ = 0;
+      connection->cut_off();
     }
   } cancelled{self.get()};
   try {
     co_await std::move(work);
-  } catch (const boost::system::system_error& thrown) {
-    if (thrown.code() == asio::error::operation_aborted) throw;
-    self->failed(thrown);
   } catch (const std::exception& thrown) {
+    if (is_cancellation(std::current_exception())) throw;
     self->failed(thrown);
   }
   cancelled.connection = nullptr;
+  self->task_ = 0;
   if (!self->server_) co_return;
+  if (self->writer_) {
+    self->finish_streaming();
+    co_return;
+  }
   self->answered();
   self->enter(Phase::receiving);
   self->proceed();
@@ -183,6 +245,11 @@ awaitable<void> HttpConnection::finish(std::shared_ptr<HttpConnection> self, awa
 
 void HttpConnection::answered() {
   bool keeps_alive = head_.keeps_alive && !server_->is_draining_;
+  if (reader_) {
+    was_refused_ = !reader_->skip_arrived();
+    keeps_alive = keeps_alive && !was_refused_;
+    reader_.reset();
+  }
   if (keeps_alive && head_.is_old) answer_.add("Connection", "keep-alive");
   write_answer(out_, answer_, server_->date_, server_->terms_.headers,
                head_.request.method != "HEAD", keeps_alive);
@@ -195,18 +262,28 @@ void HttpConnection::answered() {
 // and what is wrong with it, is seen when all is sent.
 void HttpConnection::flush() {
   error_code ignored;
-  if (sent_ < out_.size())
-    sent_ += socket_.write_some(asio::buffer(out_.data() + sent_, out_.size() - sent_), ignored);
+  if (sent_ < out_.size()) sent_ += write_some(std::string_view(out_).substr(sent_), ignored);
+}
+
+std::size_t HttpConnection::write_some(std::string_view bytes, error_code& error) {
+  if (tls_) return write_some_tls(bytes, error);
+  return socket_.write_some(asio::buffer(bytes), error);
 }
 
 // Mostly it is taken at once.
 void HttpConnection::send() {
   error_code error;
-  sent_ += socket_.write_some(asio::buffer(out_.data() + sent_, out_.size() - sent_), error);
+  sent_ += write_some(std::string_view(out_).substr(sent_), error);
   if (error && error != asio::error::would_block) return leave();
   if (sent_ == out_.size()) return after_sending();
   // Who takes it byte by byte does not get more time.
   if (phase_ != Phase::sending) enter(Phase::sending);
+  if (tls_) {
+    socket_.async_wait(awaited_for_writing(), [self = shared_from_this()](error_code failed) {
+      if (self->server_) self->on_sent(failed, 0);
+    });
+    return;
+  }
   auto rest = asio::buffer(out_.data() + sent_, out_.size() - sent_);
   socket_.async_write_some(rest, [self = shared_from_this()](error_code failed, std::size_t count) {
     if (self->server_) self->on_sent(failed, count);
@@ -233,7 +310,12 @@ void HttpConnection::after_sending() {
     enter(Phase::receiving);
     return proceed();
   }
+  close_after_sending();
+}
+
+void HttpConnection::close_after_sending() {
   if (!was_refused_) return leave();
+  if (tls_) tls_->stream.say_goodbye();
   error_code error;
   socket_.shutdown(tcp::socket::shutdown_send, error);
   if (error) return leave();

@@ -1,18 +1,25 @@
 #pragma once
-// One connection of an HttpServer. At most one operation of it is under way.
+// One connection of an HttpServer.
+//
+// At most one read and one write are under way. While there is work for a request, what comes next
+// is read as far as there is room, to notice when the client leaves; nothing in the buffer moves
+// then but what a BodyReader has done with.
 #include <list>
 
+#include "net/http/exchange.h"
 #include "net/http/server.h"
 
 namespace warren {
 
-class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
+class HttpConnection final : public std::enable_shared_from_this<HttpConnection>,
+                             public HttpExchange,
+                             private HttpWire {
  public:
   using Place = std::list<std::shared_ptr<HttpConnection>>::iterator;
 
   HttpConnection(HttpServer& server, asio::ip::tcp::socket socket, asio::ip::address client);
   void start(Place place);
-  // Closes it and takes it off the server's list.
+  // Closes it, takes it off the server's list, and cancels the work for its request.
   void leave();
   // Nothing is under way but the wait for a request.
   bool is_idle() const { return phase_ == Phase::idle; }
@@ -20,17 +27,25 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   const asio::ip::address& client() const { return client_; }
   bool is_late(Clock::time_point now) const;
 
+  BodyReader& in() override;
+  BodyWriter& begin(std::optional<std::uint64_t> length) override;
+  Async<> upgrade(std::string protocol) override;
+  BodyWriter& out() override;
+
  private:
   enum class Phase { idle, receiving, working, sending, refusing };
 
   void enter(Phase phase);
   void receive();
+  void start_receiving();
   void make_room();
   void on_received(boost::system::error_code error, std::size_t count);
   // Answers all whole requests that are there; then sends, or waits for more.
   void proceed();
   // False: there is no whole request, or it is being worked on.
   bool serve_one();
+  bool serve_streamed(std::uint64_t most);
+  void keep_head();
   void refuse(int status, std::string_view what);
   void dispatch();
   HttpServer::Work handled();
@@ -41,6 +56,26 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   void send();
   void on_sent(boost::system::error_code error, std::size_t count);
   void after_sending();
+  void close_after_sending();
+
+  // With work under way: see exchange.cc.
+  void watch();
+  void on_received_ahead(boost::system::error_code error, std::size_t count);
+  void finish_streaming();
+  void cut_off();
+  std::string_view arrived() const override;
+  void consume(std::size_t bytes) override;
+  Async<bool> more() override;
+  Async<> send(std::string_view bytes) override;
+  awaitable<void> wait_writable();
+
+  // See tls.cc. Without TLS, write_some asks the socket.
+  std::size_t write_some(std::string_view bytes, boost::system::error_code& error);
+  void shake_hands();
+  void start_receiving_tls();
+  void receive_tls();
+  std::size_t write_some_tls(std::string_view bytes, boost::system::error_code& error);
+  asio::ip::tcp::socket::wait_type awaited_for_writing() const;
 
   HttpServer* server_;  // null: it has left
   asio::ip::tcp::socket socket_;
@@ -57,6 +92,24 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   bool was_told_to_continue_ = false;
   bool ends_after_sending_ = false;
   bool was_refused_ = false;
+  bool is_receiving_ = false;
+  bool has_ended_ = false;  // the client has said all that it will
+
+  std::uint64_t task_ = 0;  // of the work; 0: there is none
+  std::string kept_ = {};   // the head of a request whose bytes in in_ make room for others
+  std::optional<BodyReader> reader_ = {};
+  std::optional<BodyWriter> writer_ = {};
+  std::optional<Event> changed_ = {};  // more was received, or it has ended
+  bool keeps_alive_ = false;           // after the answer that writer_ writes
+  bool is_upgraded_ = false;
+  std::optional<Clock::time_point> reads_since_ = {}, writes_since_ = {};  // work that waits
+
+  struct Tls {
+    redis::TlsStream stream;
+    bool may_hold_bytes = true;     // it reads ahead, and of that the socket knows nothing
+    bool write_wants_read = false;  // it may have to hear the client out before it can write
+  };
+  std::unique_ptr<Tls> tls_ = nullptr;  // gone before the socket is closed
 };
 
 }  // namespace warren

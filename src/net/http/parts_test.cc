@@ -75,7 +75,13 @@ TEST_CASE("what could be read in two ways is refused") {
   CHECK(problem_of("POST / HTTP/1.1\r\nContent-Length: -5\r\n\r\n") == 400);
   CHECK(problem_of("POST / HTTP/1.1\r\nContent-Length: 5x\r\n\r\n") == 400);
   CHECK(problem_of("POST / HTTP/1.1\r\nContent-Length: 99999999999999999999\r\n\r\n") == 400);
-  CHECK(problem_of("POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n") == 411);
+  std::string chunks = "Transfer-Encoding: chunked\r\n", length = "Content-Length: 5\r\n";
+  CHECK(problem_of("POST / HTTP/1.1\r\n" + chunks + "\r\n") == 200);
+  CHECK(problem_of("POST / HTTP/1.1\r\n" + chunks + chunks + "\r\n") == 411);
+  CHECK(problem_of("POST / HTTP/1.1\r\n" + length + chunks + "\r\n") == 411);
+  CHECK(problem_of("POST / HTTP/1.1\r\n" + chunks + length + "\r\n") == 400);
+  CHECK(problem_of("POST / HTTP/1.0\r\n" + chunks + "\r\n") == 411);
+  CHECK(problem_of("POST / HTTP/1.1\r\nTransfer-Encoding: gzip, chunked\r\n\r\n") == 411);
   CHECK(problem_of("GET /" + std::string(17000, 'x')) == 431);
   std::string many;
   for (int i = 0; i < 65; ++i) many += "A: b\r\n";

@@ -56,8 +56,8 @@ Result<std::unique_ptr<HttpServer>> HttpServer::listen(const asio::any_io_execut
 
 std::string HttpServer::url() const {
   auto ip = asio::ip::make_address(terms_.address);
-  return fmt::format(fmt::runtime(ip.is_v6() ? "http://[{}]:{}/" : "http://{}:{}/"), ip.to_string(),
-                     port_);
+  auto host = ip.is_v6() ? "[" + ip.to_string() + "]" : ip.to_string();
+  return fmt::format("{}://{}:{}/", terms_.tls ? "https" : "http", host, port_);
 }
 
 awaitable<void> HttpServer::run() {

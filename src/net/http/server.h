@@ -5,7 +5,9 @@
 //   co_await (*server)->run();
 //
 // A handler answers at once, or returns the work that will. Requests of one connection are answered
-// in order; those that came together are answered with one write.
+// in order; those that came together are answered with one write. Work may also stream, either way,
+// or take the connection over: see exchange.h. It is cancelled when the client leaves; a client that
+// ends its side of the connection counts as gone.
 //
 //   bytes ── parse_head ──> handler ── at once ──> answers ── one write ──> socket
 //                              └── work (a task) ──────^
@@ -23,6 +25,7 @@
 
 #include "base/task.h"
 #include "net/http/message.h"
+#include "net/http/tls.h"
 
 namespace warren {
 
@@ -35,8 +38,11 @@ struct HttpTerms {
   // A request for a name that is not this machine's is refused, since a
   // browser may be led here by a foreign page under a name of its own.
   bool is_for_this_machine = true;
-  std::chrono::milliseconds request_time = 10s;  // from the first byte of a request to its last
+  // From the first byte of a request to its last, and for an answer that was given at once. What is
+  // streamed has so long for each piece.
+  std::chrono::milliseconds request_time = 10s;
   std::chrono::milliseconds idle_time = 60s;
+  std::chrono::milliseconds silence_time = 1h;  // of the client, on an upgraded connection
   // Lines that each answer has.
   std::string headers =
       "Cache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\n"
@@ -45,6 +51,11 @@ struct HttpTerms {
   std::function<std::size_t(const asio::ip::address& client)> most_from = nullptr;
   // What this request may have as a body, known by its head; at most most_body.
   std::function<std::size_t(const HttpRequest& head)> body_limit = nullptr;
+  // How long a body this request may have for its work to read as it comes, with a length or in
+  // chunks; 0, or null: it is collected before the handler is asked, and chunks are refused.
+  std::function<std::uint64_t(const HttpRequest& head)> stream_limit = nullptr;
+  // Speaks TLS: see tls_for_server.
+  std::optional<TlsContext> tls = std::nullopt;
 };
 
 class HttpConnection;
@@ -64,6 +75,8 @@ class HttpServer {
   std::string url() const;  // http://127.0.0.1:41234/
   // Until it is cancelled; then all connections are ended.
   awaitable<void> run();
+  // For connections that are made from now on; those that are there go on with what they have.
+  void use_tls(TlsContext tls) { terms_.tls = std::move(tls); }
   // Accepts nobody any more, and waits for the requests that are being answered.
   awaitable<void> drain(Clock::time_point deadline);
 

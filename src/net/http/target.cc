@@ -81,6 +81,16 @@ std::optional<std::string> query_value(std::string_view query, std::string_view 
   return found;
 }
 
+std::vector<std::optional<std::string>> query_values(std::string_view query,
+                                                     std::string_view name) {
+  std::vector<std::optional<std::string>> found;
+  each_pair(query, [&](std::string_view, std::string_view key, std::string_view value) {
+    if (key == name) found.push_back(percent_decoded(value));
+    return true;
+  });
+  return found;
+}
+
 std::string query_without(std::string_view query, std::string_view name) {
   std::string rest;
   each_pair(query, [&](std::string_view whole, std::string_view key, std::string_view) {

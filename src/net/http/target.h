@@ -19,6 +19,8 @@ std::string_view next_part(std::string_view& path);
 
 // The first value of that name; none: it is not there. One that cannot be decoded is empty.
 std::optional<std::string> query_value(std::string_view query, std::string_view name);
+// All of them, in order; one that cannot be decoded is none.
+std::vector<std::optional<std::string>> query_values(std::string_view query, std::string_view name);
 // The query without what has this name, for passing it on.
 std::string query_without(std::string_view query, std::string_view name);
 

@@ -9,6 +9,7 @@
 // One read and one write are under way at a time, and only our thread begins them: so a peer that
 // sends faster than we take is slowed down by gRPC itself.
 #include <grpcpp/grpcpp.h>
+#include <grpcpp/support/client_callback.h>
 
 #include <memory>
 #include <optional>
