@@ -24,6 +24,7 @@ enum class SectionKind : std::uint8_t {
   frames,        // of a warm segment: see warm.h
 };
 inline constexpr std::size_t section_count = 11;
+std::string_view name(SectionKind kind);
 
 inline constexpr std::size_t text_slack = 64;
 

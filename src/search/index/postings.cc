@@ -242,7 +242,70 @@ void write_directory(std::span<const std::uint64_t> present, std::span<const std
     std::memcpy(out + presence_words * 8 + rank_count * 4, entries.data(), entries.size() * 4);
 }
 
-bool has_sound_directory(const Segment::Parts& parts) {
+namespace {
+
+// Where a varint ends; null: not before `end`.
+const std::uint8_t* skip_varint(const std::uint8_t* from, const std::uint8_t* end) {
+  for (int bytes = 1; from < end; ++bytes)
+    if (*from++ < 0x80 || bytes == 5) return from;
+  return nullptr;
+}
+
+// Where a group ends, likewise.
+const std::uint8_t* skip_group(const std::uint8_t* from, const std::uint8_t* end,
+                               std::uint32_t count) {
+  if (from >= end) return nullptr;
+  std::uint8_t head = *from++;
+  unsigned width = head & 0x7f;
+  std::size_t packed = (std::size_t{count} * width + 7) / 8;
+  if (width > 32 || packed > static_cast<std::size_t>(end - from)) return nullptr;
+  from += packed;
+  if ((head & has_exceptions) == 0) return from;
+  if (from >= end || *from > end - from - 1) return nullptr;
+  const auto* high = from + 1 + *from;
+  for (std::uint8_t i = 0; i < *from && high != nullptr; ++i) high = skip_varint(high, end);
+  return high;
+}
+
+bool is_sound_bitmap(const std::uint8_t* from, const std::uint8_t* end, std::uint32_t count,
+                     std::uint32_t block_count) {
+  std::size_t bytes = (std::size_t{block_count} + 7) / 8;
+  if (static_cast<std::size_t>(end - from) < bytes) return false;
+  std::size_t found = 0;
+  for (std::size_t at = 0; at < bytes; ++at)
+    found += static_cast<unsigned>(std::popcount(from[at]));
+  return found == count && (block_count % 8 == 0 || from[bytes - 1] >> (block_count % 8) == 0);
+}
+
+}  // namespace
+
+bool PostingList::is_sound(const std::uint8_t* encoded, const std::uint8_t* end,
+                           std::uint32_t block_count) {
+  const auto* data = skip_varint(encoded, end);
+  if (data == nullptr) return false;
+  PostingList list(encoded, block_count);
+  if (list.count_ < 2 || list.count_ > block_count) return false;
+  if (list.is_bitmap_) return is_sound_bitmap(data, end, list.count_, block_count);
+  auto groups = list.group_count();
+  if (groups > 1 && static_cast<std::size_t>(end - data) < std::size_t{groups} * 8) return false;
+  std::array<std::uint32_t, group_size> places;
+  const auto* at = list.data_;
+  for (std::uint32_t group = 0, next = 0; group < groups; ++group) {
+    auto count = std::min(group_size, list.count_ - group * group_size);
+    const auto* behind = skip_group(at, end, count);
+    if (behind == nullptr) return false;
+    list.decode_group(group, places.data());
+    for (std::uint32_t i = 0; i < count; next = places[i++] + 1)
+      if (places[i] < next || places[i] >= block_count) return false;
+    at = behind;
+    if (groups == 1) break;
+    auto ends_at = load<std::uint32_t>(list.skips_ + std::size_t{group} * 8 + 4);
+    if (list.last_of(group) != next - 1 || ends_at != at - list.data_) return false;
+  }
+  return true;
+}
+
+bool has_sound_postings(const Segment::Parts& parts) {
   const auto& directory = parts.at(SectionKind::directory);
   if (directory.size == 0) return true;
   if (directory.size < directory_bytes(0)) return false;
@@ -255,10 +318,16 @@ bool has_sound_directory(const Segment::Parts& parts) {
     count += static_cast<std::uint32_t>(std::popcount(present[word]));
   }
   if (directory.size != directory_bytes(count)) return false;
-  auto size = parts.at(SectionKind::postings).size;
+  const auto& postings = parts.at(SectionKind::postings);
+  if (postings.size < postings_slack) return false;
+  const auto* lists = reinterpret_cast<const std::uint8_t*>(postings.data);
+  const auto* end = lists + postings.size - postings_slack;
+  auto blocks = static_cast<std::uint32_t>(parts.blocks().size());
   return std::all_of(ranks + rank_count, ranks + rank_count + count, [&](std::uint32_t entry) {
     bool is_only = (entry & only_block) != 0;
-    return is_only ? (entry & ~only_block) < parts.blocks().size() : entry + postings_slack < size;
+    if (is_only) return (entry & ~only_block) < blocks;
+    return entry < postings.size - postings_slack &&
+           PostingList::is_sound(lists + entry, end, blocks);
   });
 }
 

@@ -32,6 +32,9 @@ class PostingList {
   explicit PostingList(std::uint32_t only) : count_(1), only_(only) {}
 
   std::uint32_t count() const { return count_; }
+  // What begins there and ends before `end` is one of at least two places, all of them blocks.
+  static bool is_sound(const std::uint8_t* encoded, const std::uint8_t* end,
+                       std::uint32_t block_count);
   void decode(std::vector<std::uint32_t>& into) const;
   void intersect(std::vector<std::uint32_t>& candidates) const;
 
@@ -56,7 +59,8 @@ class PostingList {
 std::size_t directory_bytes(std::size_t entry_count);
 void write_directory(std::span<const std::uint64_t> present, std::span<const std::uint32_t> entries,
                      std::byte* out);
-bool has_sound_directory(const Segment::Parts& parts);  // every entry is in the sections
+// Every entry is in the sections, and every list is one: for segments from elsewhere.
+bool has_sound_postings(const Segment::Parts& parts);
 std::optional<PostingList> find_list(const Segment::Parts& parts, std::uint32_t key);
 
 }  // namespace warren::search

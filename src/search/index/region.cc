@@ -77,7 +77,7 @@ Region::~Region() {
 Section Section::whole(std::shared_ptr<Region> region, std::size_t size) {
   ensure(size <= region->size(), "a section lies in its region");
   auto* data = region->data();
-  return {std::move(region), data, size};
+  return {.region = std::move(region), .data = data, .size = size};
 }
 
 }  // namespace warren::search

@@ -1,7 +1,9 @@
 #pragma once
 // Memory taken from the system in whole pages, so that what is counted is what is there.
 #include <cstddef>
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -49,6 +51,7 @@ struct Section {
   std::shared_ptr<Region> region;
   const std::byte* data = nullptr;
   std::size_t size = 0;
+  std::optional<std::uint64_t> noted = {};  // the checksum of its pages: see verify.h
 
   static Section whole(std::shared_ptr<Region> region, std::size_t size);
   template <class T>

@@ -1,5 +1,6 @@
 #include "search/index/segment.h"
 
+#include "search/answer/cursor.h"
 #include "search/index/parts.h"
 #include "search/index/postings.h"
 #include "search/index/warm.h"
@@ -16,6 +17,13 @@ std::size_t memory_of(const std::string& text) {
 
 }  // namespace
 
+std::string_view name(SectionKind kind) {
+  constexpr std::array<std::string_view, section_count> names{
+      "text",      "blocks",   "files",   "paths",        "branches", "blobs",
+      "directory", "postings", "symbols", "symbol names", "frames"};
+  return names[static_cast<std::size_t>(kind)];
+}
+
 std::size_t memory_of(const Source& source) {
   std::size_t bytes = memory_of(source.name) + memory_of(source.version);
   for (const auto& branch : source.branches) bytes += memory_of(branch);
@@ -31,7 +39,8 @@ std::size_t Segment::Parts::memory() const {
   return bytes;
 }
 
-Segment::Segment(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
+Segment::Segment(std::unique_ptr<Parts> parts)
+    : parts_(std::move(parts)), identity_(hash_of(version(), hash_of(name()))) {}
 Segment::~Segment() = default;
 
 const std::string& Segment::name() const { return parts_->source.name; }

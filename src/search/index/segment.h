@@ -92,6 +92,7 @@ class Segment {
 
   const std::string& name() const;  // of the repository
   const std::string& version() const;
+  std::uint64_t identity() const { return identity_; }  // a hash of both
   const std::vector<std::string>& branches() const;
   const std::vector<Skipped>& skipped() const;
 
@@ -147,6 +148,7 @@ class Segment {
 
  private:
   std::unique_ptr<Parts> parts_;
+  std::uint64_t identity_;
 };
 
 struct BuildTerms {

@@ -201,8 +201,9 @@ bool has_sound_symbols(const Segment::Parts& parts) {
   auto entries = parts.at(SectionKind::symbols).as<SymbolEntry>();
   if (names.size == 0) return entries.empty();
   std::uint32_t kinds = 0;
-  if (names.size < 5 || names.chars()[names.size - 1] != '\0') return false;
+  if (names.size < 4 || names.chars()[names.size - 1] != '\0') return false;
   std::memcpy(&kinds, names.data, 4);
+  if (names.size == 4) return kinds == 0 && entries.empty();  // none was found
   if (kinds > most_kinds || names.size < 4 + std::size_t{kinds} * 4) return false;
   for (std::uint32_t place : std::span(names.as<std::uint32_t>()).subspan(1, kinds))
     if (place >= names.size) return false;

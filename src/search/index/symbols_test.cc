@@ -20,7 +20,8 @@ std::vector<std::string> found(const Segment& segment, std::string_view name) {
   return all;
 }
 
-TEST_CASE("definitions are found by their name, the exact one first") {
+TEST_CASE("definitions are found by their name, the exact one first" *
+          doctest::test_suite("threads")) {
   auto plain =
       build({doc("a.c", "int Lease(int x) {\n  return x;\n}\n"),
              doc("b.cc", "struct Table {\n  int lease();\n};\nint Table::lease() { return 1; }\n"),

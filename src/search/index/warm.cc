@@ -266,7 +266,8 @@ bool has_sound_frames(const Segment::Parts& parts) {
     if (next.offset < frame.offset || next.first_block <= frame.first_block) return false;
     if (next.first_block > count) return false;
     auto size = raw_begin(parts, next.first_block) - raw_begin(parts, frame.first_block);
-    if (size > LZ4_MAX_INPUT_SIZE) return false;
+    // No frame unpacks to more than 255 bytes for each of its own.
+    if (size > LZ4_MAX_INPUT_SIZE || size / 256 > next.offset - frame.offset) return false;
   }
   return frames.back().offset <= parts.at(SectionKind::text).size;
 }

@@ -74,7 +74,8 @@ TEST_CASE("a view of a warm block stays while 31 others are looked at") {
   }
 }
 
-TEST_CASE("threads look at warm segments that come and go, each in its own copies") {
+TEST_CASE("threads look at warm segments that come and go, each in its own copies" *
+          doctest::test_suite("threads")) {
   auto documents = sources();
   auto hot = build(documents);
   std::atomic<std::size_t> wrong = 0;

@@ -243,8 +243,7 @@ TEST_CASE("pages follow one another without gap or repetition, and a cursor fits
 
   terms.after = asked(segment, "foo", {.most_files = 10}).next;
   auto other = parse_query("fo+");
-  CHECK(ask(segment, *other, terms).error().what ==
-        "the cursor is of another query, or the text has changed since");
+  CHECK(ask(segment, *other, terms).error().what == "the cursor is of another query");
   auto same = parse_query("foo");
   terms.after[5] = terms.after[5] == '0' ? '1' : '0';
   CHECK(ask(segment, *same, terms).error().what == "the cursor is damaged");
@@ -252,7 +251,8 @@ TEST_CASE("pages follow one another without gap or repetition, and a cursor fits
   CHECK(ask(segment, *same, terms).error().code == Errc::invalid);
 }
 
-TEST_CASE("limits hold, are told, and are the same for any number of threads") {
+TEST_CASE("limits hold, are told, and are the same for any number of threads" *
+          doctest::test_suite("threads")) {
   RandomRegex random(5);
   auto segment = built(random_corpus(random, 1'500'000), true);
   auto terms = everything();
@@ -285,7 +285,8 @@ TEST_CASE("limits hold, are told, and are the same for any number of threads") {
   CHECK(asked(segment, "foo count:100").match_count < 500);
 }
 
-TEST_CASE("a search in slices, by different threads, says the same as in one go") {
+TEST_CASE("a search in slices, by different threads, says the same as in one go" *
+          doctest::test_suite("threads")) {
   std::vector<Document> documents(1000);
   for (std::size_t i = 0; i < documents.size(); ++i) {
     documents[i].path = std::to_string(i) + ".c";
@@ -332,7 +333,7 @@ TEST_CASE("a search ends when its time is over or nobody wants it any more") {
   REQUIRE(late);
   CHECK(!late->is_complete);
   CHECK(late->why_incomplete == "time");
-  CHECK(over < 2s);  // a loaded machine; see the benchmark
+  CHECK(over < 5s);  // a loaded machine; see the benchmark
   CHECK(late->estimated_matches >= late->match_count);
   std::atomic<bool> is_cancelled = true;
   terms.deadline = Clock::time_point::max();
@@ -452,7 +453,7 @@ TEST_CASE("a query that would list everything is refused") {
   CHECK(asked(segment, ".* file:a").file_count == 1);
 }
 
-TEST_CASE("any number of threads may ask at once") {
+TEST_CASE("any number of threads may ask at once" * doctest::test_suite("threads")) {
   RandomRegex random(9);
   auto segment = built(random_corpus(random, 700'000), true);
   const std::string_view queries[] = {"foo", "read_lock.*abc", "(?i)ab+c file:lock", "foo -bar",

@@ -14,6 +14,8 @@ struct Hit {
   std::uint32_t segment = 0, file = 0;
   std::uint64_t matches = 0;
   double score = 0;
+  std::uint32_t place = 0;  // among the files of its repository, in the order of the search
+  std::uint8_t depth = 0;   // from which on it counts: see depth.h
 };
 
 // One thread's look at one segment.

@@ -10,6 +10,9 @@ namespace warren::search {
 namespace {
 
 constexpr int most_nesting = 64;
+// Instructions of all patterns: as many as RE2 allows for one of them. So a query takes no longer to
+// compile than its most expensive pattern may.
+constexpr int most_compiled = 350'000;
 
 enum class Key : std::uint8_t {
   case_of,
@@ -237,6 +240,9 @@ class Parser {
     options.set_log_errors(false);
     RE2 check(word.text, options);
     if (!check.ok()) return fail_at(place, "{}", check.error());
+    compiled_ += check.ProgramSize();
+    if (compiled_ > most_compiled)
+      return fail_at(place, "the patterns are too large together: repeat fewer times");
     query->pattern.text = word.text;
     query->pattern.is_regex = true;
     return query;
@@ -293,10 +299,15 @@ class Parser {
   std::string_view text_;
   std::size_t at_ = 0;
   CaseMode case_ = CaseMode::automatic;
+  int compiled_ = 0;
   ParsedQuery parsed_;
 };
 
 }  // namespace
+
+bool parses_quickly(std::string_view text) {
+  return !text.contains('{') && !text.contains("\\p") && !text.contains("\\P");
+}
 
 Result<ParsedQuery> parse_query(std::string_view text) {
   if (text.size() > most_query_bytes)

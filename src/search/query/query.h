@@ -62,6 +62,10 @@ inline constexpr std::size_t most_query_bytes = 4096;
 // Errc::invalid, with the column (in bytes, from 1) and what was expected there:
 //   column 12: "(" is not closed
 Result<ParsedQuery> parse_query(std::string_view text);
+// Patterns are compiled to see that they can be, which takes microseconds, but tenths of a second for
+// those with repetitions or classes of Unicode: \pL{90}. False: it may be one of these, and whoever
+// has other clients parses it on a thread of its own.
+bool parses_quickly(std::string_view text);
 std::string to_string(const Query& query);  // for explain
 
 }  // namespace warren::search

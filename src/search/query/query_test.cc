@@ -4,6 +4,8 @@
 
 #include <random>
 
+#include "search/query/repo_filter.h"
+
 namespace warren::search {
 namespace {
 
@@ -140,6 +142,42 @@ TEST_CASE("no text makes the parser fail otherwise than with a column") {
     }
   }
   CHECK(good > 5000);
+}
+
+TEST_CASE("patterns that take long to compile are known by their look, and bounded together") {
+  CHECK(parses_quickly("foo.*bar (a|b)+ [^x]"));
+  CHECK_FALSE(parses_quickly("a{2}"));
+  CHECK_FALSE(parses_quickly("\\pL"));
+  CHECK(parse_query("\\pL{20}"));
+  CHECK(parse_query("a{1000} b{1000}"));
+  std::string many;
+  for (int i = 0; i < 400; ++i) many += "\\pL{90} ";
+  auto refused = parse_query(many);
+  REQUIRE_FALSE(refused);
+  CHECK(refused.error().what.contains("too large"));
+}
+
+TEST_CASE("what a query says of a repository by its name is yes, no, or that its files decide") {
+  using enum RepoFilter::Verdict;
+  struct Says {
+    const char* query;
+    RepoFilter::Verdict of_foo, of_bar;
+  };
+  for (auto [text, of_foo, of_bar] :
+       {Says{"word", maybe, maybe}, Says{"", yes, yes}, Says{"repo:foo", yes, no},
+        Says{"repo:FOO case:no", yes, no}, Says{"repo:FOO", no, no}, Says{"repo:^h/f.o$", yes, no},
+        Says{"-repo:foo", no, yes}, Says{"repo:foo word", maybe, no},
+        Says{"repo:foo or word", yes, maybe}, Says{"repo:foo or repo:bar", yes, yes},
+        Says{"-(repo:foo word)", maybe, yes}, Says{"repo:foo repo:bar", no, no},
+        Says{"lang:c file:x", maybe, maybe}}) {
+    CAPTURE(text);
+    auto query = parse_query(text);
+    REQUIRE(query);
+    auto filter = RepoFilter::of(*query->root);
+    REQUIRE(filter);
+    CHECK(filter->says("h/foo") == of_foo);
+    CHECK(filter->says("h/bar") == of_bar);
+  }
 }
 
 }  // namespace

@@ -1,30 +1,97 @@
 #include "search/query/search.h"
 
 #include <algorithm>
-#include <mutex>
+#include <map>
 
-#include "search/parallel.h"
-#include "search/query/cursor.h"
-#include "search/query/evaluate.h"
-#include "search/query/lines.h"
+#include "search/answer/cursor.h"
+#include "search/answer/page.h"
+#include "search/answer/show.h"
+#include "search/query/finding.h"
 #include "search/query/plan.h"
 
 namespace warren::search {
 namespace {
 
-constexpr std::uint32_t chunk_files = 32;
 // With less to look at a second thread costs more than it brings.
 constexpr std::uint64_t least_blocks_for_threads = 512;
 constexpr std::size_t cached_matchers = 32;
-constexpr std::uint64_t bytes_per_clock = 256 << 10;
 
-// A piece of work, in the order in which results are worth having.
-struct Chunk {
-  std::uint32_t segment = 0;
-  bool is_first = false;  // of SegmentPlan::first
-  std::uint32_t begin = 0, end = 0, next = begin;
-  bool is_done = false;
-  std::vector<Hit> hits = {};
+std::vector<FilePlace> places_of(const Paging& paging, std::span<const Hit> hits) {
+  std::vector<FilePlace> places;
+  for (const auto& hit : hits) {
+    auto standing = paging.standing(hit);
+    places.push_back({std::string(standing.repo), std::string(standing.path)});
+  }
+  return places;
+}
+std::size_t bytes_of(std::span<const FilePlace> places) {
+  std::size_t bytes = 0;
+  for (const auto& place : places) bytes += bytes_of(place);
+  return bytes;
+}
+
+// Files of the pages of several depths, each once.
+class DepthPages {
+ public:
+  DepthPages(const Paging& paging, Showing& showing, const SearchTerms& terms)
+      : paging_(paging), showing_(showing), terms_(terms) {}
+
+  // True: the page has more than the bytes of an answer.
+  bool add(std::span<const Hit> page, std::size_t depth) {
+    std::size_t left = terms_.answer_bytes;
+    for (std::size_t begin = 0, end = 0; begin < page.size() && !showing_.is_over(); begin = end) {
+      end = paging_.end_of_identical(page, begin);
+      const auto& first = file_of(page[begin], true);
+      auto bytes =
+          bytes_of(first) + bytes_of(places_of(paging_, page.subspan(begin + 1, end - begin - 1)));
+      for (auto i = begin; i < end; ++i)
+        file_of(page[i], i == begin).depths |= std::uint64_t{1} << depth;
+      // The first that has no room is sent as well: nothing worse may take its place.
+      if (begin > 0 && (first.is_cut || bytes > left)) return end < page.size();
+      left -= std::min(left, bytes);
+    }
+    return false;
+  }
+
+  // The best first.
+  std::vector<FileMatch> take_files() {
+    std::vector<Shown*> order;
+    for (auto& [key, one] : shown_)
+      if (one.match.depths != 0) order.push_back(&one);
+    std::ranges::sort(order, [this](const Shown* a, const Shown* b) {
+      return is_before(a->standing, b->standing, terms_.collapses);
+    });
+    std::vector<FileMatch> files;
+    for (auto* one : order) files.push_back(std::move(one->match));
+    return files;
+  }
+
+ private:
+  using Key = std::tuple<std::uint32_t, std::uint32_t, std::uint64_t>;
+  struct Shown {
+    FileMatch match = {};
+    bool is_named = false, has_lines = false;
+    Standing standing = {};
+  };
+
+  FileMatch& file_of(const Hit& hit, bool has_lines) {
+    auto& one = shown_[{hit.segment, hit.file, hit.matches}];
+    auto depths = one.match.depths;
+    if (has_lines && !one.has_lines)
+      one.match = showing_.show(hit, terms_.answer_bytes);
+    else if (!one.is_named)
+      one.match = showing_.name(hit);
+    one.match.depths = depths;
+    one.is_named = true;
+    one.has_lines |= has_lines;
+    one.standing = paging_.standing(hit);
+    return one.match;
+  }
+
+  const Paging& paging_;
+  Showing& showing_;
+  const SearchTerms& terms_;
+  std::map<Key, Shown> shown_;
 };
 
 }  // namespace
@@ -36,8 +103,12 @@ class Search::Run {
       : segments_(std::move(segments)),
         query_(query),
         terms_(std::move(terms)),
-        most_matches_(query.count.value_or(terms_.most_matches)),
-        watch_(earlier(terms_.deadline), terms_.cancelled) {}
+        watch_(earlier(terms_.deadline), terms_.cancelled) {
+    if (!terms_.repos.is_all())
+      std::erase_if(segments_, [this](const auto& segment) {
+        return !terms_.repos.contains(segment->name());
+      });
+  }
 
   bool run(Clock::time_point until) {
     auto start = Clock::now();
@@ -45,19 +116,33 @@ class Search::Run {
       is_planned_ = true;
       planned_ = plan();
       if (!planned_) return true;
-      make_chunks();
       answer_.stats.plan = Clock::now() - start;
       start = Clock::now();
     }
-    find(until);
-    bool is_found = is_enough() || (next_chunk_ == chunks_.size() && open_.empty());
-    if (is_found) settle();
+    bool is_found = finding_->run(until);
     auto found = Clock::now();
     answer_.stats.find += found - start;
     if (!is_found) return false;
-    show();
+    finish();
     answer_.stats.rank = Clock::now() - found;
     return true;
+  }
+
+  std::vector<FileMatch> take_found() {
+    std::vector<FileMatch> files;
+    if (!finding_ || query_.select == Select::repos) return files;
+    auto hits = finding_->take_new();
+    paging_->rank(hits);
+    for (const auto& hit : hits) {
+      if (early_files_ == terms_.most_files || early_bytes_ >= terms_.answer_bytes) break;
+      if (showing_->is_over()) break;
+      auto file = showing_->show(hit, terms_.answer_bytes - early_bytes_);
+      if (file.is_cut && early_files_ > 0) break;
+      early_bytes_ += bytes_of(file);
+      ++early_files_;
+      files.push_back(std::move(file));
+    }
+    return files;
   }
 
   Result<Answer> answer() {
@@ -80,18 +165,36 @@ class Search::Run {
     auto plan = plan_query(query_, cache);
     if (!plan) return std::unexpected(plan.error());
     plan_ = std::move(*plan);
-    asked_ = hash_of(to_string(*query_.root), static_cast<std::uint64_t>(query_.select));
-    if (!query_.below.empty()) asked_ = hash_of(query_.below, asked_);
-    for (const auto& segment : segments_) {
-      asked_ = hash_of(segment->name(), asked_);
-      asked_ = hash_of(segment->version(), asked_);
-    }
+    std::optional<Cursor> after;
+    count_versions();
     if (!terms_.after.empty()) {
-      auto cursor = parse_cursor(terms_.after, asked_);
+      auto cursor = parse_cursor(terms_.after, hash_of(query_, terms_));
       if (!cursor) return std::unexpected(cursor.error());
-      after_ = *cursor;
+      // Of a part only the whole knows.
+      auto same = terms_.allows_changes || terms_.is_part
+                      ? Result<>(ok)
+                      : check_versions(*cursor, answer_.versions);
+      if (!same) return same;
+      after = std::move(*cursor);
     }
+    plan_segments();
+    int threads =
+        answer_.stats.candidate_blocks < least_blocks_for_threads ? 1 : std::max(1, terms_.threads);
+    finding_.emplace(plan_, fits_, query_.count.value_or(terms_.most_matches), threads, watch_);
+    paging_.emplace(fits_, terms_, query_.select, std::move(after));
+    showing_.emplace(plan_, fits_, terms_, query_.select);
+    return ok;
+  }
+
+  void count_versions() {
+    for (std::size_t i = 0; i < segments_.size(); ++i)
+      if (i == 0 || segments_[i]->name() != segments_[i - 1]->name())
+        answer_.versions += segments_[i]->identity();
+  }
+
+  void plan_segments() {
     std::size_t bytes = 0;  // that will be looked at
+    fits_.reserve(segments_.size());
     for (const auto& segment : segments_) {
       if (watch_.is_over()) break;  // the others have no plan, and no chunks
       fits_.push_back(plan_segment(plan_, segment, watch_));
@@ -106,253 +209,86 @@ class Search::Run {
     }
     for (const auto& atom : plan_.atoms)
       if (atom.looks_at_content()) atom.matcher->expect(bytes);
-    return ok;
   }
 
-  void make_chunks() {
-    auto add = [&](std::uint32_t segment, bool is_first, std::uint32_t count) {
-      for (std::uint32_t at = 0; at < count; at += chunk_files)
-        chunks_.push_back({segment, is_first, at, std::min(at + chunk_files, count)});
-    };
-    for (std::uint32_t i = 0; i < fits_.size(); ++i)
-      add(i, true, static_cast<std::uint32_t>(fits_[i].first.size()));
-    for (std::uint32_t i = 0; i < fits_.size(); ++i)
-      if (fits_[i].root.kind != PlanNode::Kind::no) add(i, false, fits_[i].count());
-  }
-
-  void find(Clock::time_point until) {
-    int threads =
-        answer_.stats.candidate_blocks < least_blocks_for_threads ? 1 : std::max(1, terms_.threads);
-    if (threads == 1) return work(until);
-    auto done = in_parallel(threads, [this, until](int) -> Result<> {
-      work(until);
-      return ok;
-    });
-    // Without memory for another thread what was found is still true, and the rest is left open.
-    if (!done) watch_.stop(Stop::time);
-  }
-
-  bool is_enough() const {
-    return watch_.why() != Stop::none || (most_matches_ != 0 && matches_ >= most_matches_);
-  }
-
-  void work(Clock::time_point until) {
-    std::optional<FileSearch> search;
-    std::uint32_t segment = UINT32_MAX;
-    std::uint64_t bytes = 0;
-    // One file at least, however short the slice.
-    for (bool is_over = false; !is_enough() && !is_over;) {
-      auto place = next_chunk();
-      if (!place) break;
-      auto& chunk = chunks_[*place];
-      if (chunk.segment != segment) {
-        if (search) bytes += search->checked_bytes();
-        segment = chunk.segment;
-        search.emplace(plan_, fits_[segment], watch_, true);
-      }
-      look(*search, chunk, until);
-      is_over = Clock::now() >= until;
-      if (chunk.next == chunk.end) continue;
-      std::lock_guard lock(mutex_);
-      open_.push_back(*place);
+  void finish() {
+    auto harvest = finding_->harvest();
+    answer_.stats.checked_bytes = finding_->checked_bytes();
+    const auto totals = harvest.depths[static_cast<std::size_t>(harvest.last)];
+    answer_.match_count = totals.matches;
+    answer_.file_count = totals.files;
+    answer_.estimated_matches = totals.estimated;
+    leave_open(watch_.why());
+    if (totals.is_cut) leave_open("matches");
+    if (lacks_symbols_) leave_open("symbols");
+    harvest.depths.resize(static_cast<std::size_t>(harvest.last) + 1);
+    if (terms_.is_part) {
+      answer_.depths = std::move(harvest.depths);
+      show_depths(paging_->pages(std::move(harvest.hits), answer_.depths));
+    } else {
+      for (auto& hit : harvest.hits) hit.depth = 0;
+      auto depth = totals;
+      auto pages = paging_->pages(std::move(harvest.hits), {&depth, 1});
+      show_page(pages[0], depth.has_more);
     }
-    if (search) bytes += search->checked_bytes();
-    checked_bytes_ += bytes;
+    leave_open(showing_->why());
   }
 
-  std::optional<std::size_t> next_chunk() {
-    std::lock_guard lock(mutex_);
-    if (!open_.empty()) {
-      auto place = open_.back();
-      open_.pop_back();
-      return place;
-    }
-    if (next_chunk_ == chunks_.size()) return std::nullopt;
-    return next_chunk_++;
+  void leave_open(Stop why) {
+    if (why == Stop::time) leave_open("time");
+    if (why == Stop::cancelled) leave_open("cancelled");
   }
-
-  void look(FileSearch& search, Chunk& chunk, Clock::time_point until) {
-    const auto& fit = fits_[chunk.segment];
-    std::uint64_t matches = 0, checked = search.checked_bytes();
-    Hit hit{.segment = chunk.segment};
-    while (chunk.next < chunk.end) {
-      std::uint32_t file = chunk.is_first ? fit.first[chunk.next] : fit.file_at(chunk.next);
-      ++chunk.next;
-      if (!chunk.is_first && !fit.first.empty() && std::ranges::binary_search(fit.first, file))
-        continue;
-      if (search.look(file, hit)) {
-        if (chunk.hits.empty()) chunk.hits.reserve(chunk.end - chunk.next + 1);
-        chunk.hits.push_back(hit);
-        matches += hit.matches;
-      }
-      if (search.checked_bytes() - checked < bytes_per_clock) continue;
-      checked = search.checked_bytes();
-      if (Clock::now() >= until) break;
-    }
-    matches_ += matches;
-    chunk.is_done = chunk.next == chunk.end && watch_.why() == Stop::none;
-  }
-
-  // What counts is the same for any number of threads: chunks in order, up to the limit.
-  void settle() {
-    std::uint64_t files_seen = 0, files_in_all = 0;
-    bool is_cut = false;
-    for (auto& chunk : chunks_) {
-      files_in_all += chunk.end - chunk.begin;
-      files_seen += chunk.next - chunk.begin;
-      for (const auto& hit : chunk.hits) {
-        is_cut = is_cut || (most_matches_ != 0 && answer_.match_count >= most_matches_);
-        if (is_cut) break;
-        hits_.push_back(hit);
-        answer_.match_count += hit.matches;
-      }
-      is_cut =
-          is_cut || (!chunk.is_done && most_matches_ != 0 && answer_.match_count >= most_matches_);
-      chunk.hits = {};
-    }
-    answer_.file_count = hits_.size();
-    answer_.stats.checked_bytes = checked_bytes_;
-    if (watch_.why() == Stop::time)
-      leave_open("time");
-    else if (watch_.why() == Stop::cancelled)
-      leave_open("cancelled");
-    else if (is_cut)
-      leave_open("matches");
-    else if (lacks_symbols_)
-      leave_open("symbols");
-    answer_.estimated_matches = answer_.match_count;
-    if (!answer_.is_complete && files_seen > 0)  // of those that were seen, some may not count
-      answer_.estimated_matches = std::max(
-          answer_.match_count, static_cast<std::uint64_t>(static_cast<double>(matches_) *
-                                                          static_cast<double>(files_in_all) /
-                                                          static_cast<double>(files_seen)));
-  }
-
   void leave_open(std::string_view why) {
     answer_.is_complete = false;
     if (answer_.why_incomplete.empty()) answer_.why_incomplete = why;
   }
 
-  // The best first; equal ones by repository and path.
-  bool is_before(const Hit& a, const Hit& b) const {
-    if (a.score != b.score) return a.score > b.score;
-    if (a.segment != b.segment) {
-      const auto &first = segments_[a.segment]->name(), &second = segments_[b.segment]->name();
-      if (first != second) return first < second;
+  // Until the bytes are used up; the next page begins with what found no room.
+  void show_page(std::span<const Hit> page, bool has_more) {
+    std::size_t left = terms_.answer_bytes, shown = 0;
+    while (shown < page.size() && !showing_->is_over()) {
+      auto end = paging_->end_of_identical(page, shown);
+      auto same = places_of(*paging_, page.subspan(shown + 1, end - shown - 1));
+      auto more = bytes_of(same);
+      bool is_first = shown == 0;
+      auto match = showing_->show(page[shown], is_first ? left : left - std::min(left, more));
+      bool fits = !match.is_cut && bytes_of(match) + more <= left;
+      if (showing_->why() == Stop::none && !fits) leave_open("bytes");
+      if (!fits && !is_first) break;
+      match.same = std::move(same);
+      left -= std::min(left, bytes_of(match));
+      answer_.files.push_back(std::move(match));
+      shown = end;
     }
-    auto first = segments_[a.segment]->file(a.file).path;
-    auto second = segments_[b.segment]->file(b.file).path;
-    if (first != second) return first < second;
-    return a.segment != b.segment ? a.segment < b.segment : a.file < b.file;
+    if (shown == 0 || (!has_more && shown == page.size())) return;
+    auto last = showing_->name(page[shown - 1]);
+    answer_.next = to_string(Cursor{.asked = hash_of(query_, terms_),
+                                    .versions = answer_.versions,
+                                    .score = last.score,
+                                    .repo = last.repo,
+                                    .path = last.path,
+                                    .blob = last.blob});
   }
 
-  void one_for_each_repository() {
-    std::ranges::sort(hits_, [this](const Hit& a, const Hit& b) {
-      if (a.segment != b.segment) return a.segment < b.segment;
-      return is_before(a, b);
-    });
-    std::vector<Hit> repos;
-    for (const auto& hit : hits_) {
-      if (!repos.empty() &&
-          segments_[repos.back().segment]->name() == segments_[hit.segment]->name())
-        repos.back().matches += hit.matches;
-      else
-        repos.push_back(hit);
-    }
-    hits_ = std::move(repos);
-  }
-
-  void show() {
-    if (query_.select == Select::repos) one_for_each_repository();
-    auto before = [this](const Hit& a, const Hit& b) { return is_before(a, b); };
-    if (after_) {
-      Hit last{.segment = after_->segment, .file = after_->file, .score = after_->score};
-      bool is_known =
-          last.segment < segments_.size() && last.file < segments_[last.segment]->file_count();
-      std::erase_if(hits_, [&](const Hit& hit) { return is_known && !is_before(last, hit); });
-    }
-    std::size_t count = std::min(hits_.size(), terms_.most_files);
-    std::ranges::partial_sort(hits_, hits_.begin() + static_cast<std::ptrdiff_t>(count), before);
-    std::size_t bytes = terms_.answer_bytes;
-    Watch watch(terms_.deadline, terms_.cancelled);
-    std::vector<std::optional<FileSearch>> searches(fits_.size());
-    std::size_t shown = 0;
-    for (; shown < count && !watch.is_over(); ++shown) {
-      auto& search = searches[hits_[shown].segment];
-      if (!search) search.emplace(plan_, fits_[hits_[shown].segment], watch);
-      if (!show_file(*search, hits_[shown], bytes, shown == 0)) break;
-    }
-    // The last one may have been cut off as well.
-    if (watch.why() == Stop::time)
-      leave_open("time");
-    else if (watch.why() == Stop::cancelled)
-      leave_open("cancelled");
-    else if (shown < count)
-      leave_open("bytes");
-    if (shown > 0 && shown < hits_.size()) {
-      const auto& last = hits_[shown - 1];
-      answer_.next = to_string(Cursor{asked_, last.score, last.segment, last.file});
-    }
-  }
-
-  // False: no room for it, so that the next page begins with it.
-  bool show_file(FileSearch& search, const Hit& hit, std::size_t& bytes, bool is_first) {
-    const auto& segment = *segments_[hit.segment];
-    auto file = segment.file(hit.file);
-    FileMatch match{.repo = segment.name(), .match_count = hit.matches, .score = hit.score};
-    std::size_t size = match.repo.size() + file.path.size() + 100;
-    if (size > bytes && !is_first) return false;
-    std::size_t left = bytes > size ? bytes - size : 0;
-    if (query_.select != Select::repos) {
-      match.path = file.path;
-      match.language = file.language;
-      for (std::size_t i = 0; i < segment.branches().size(); ++i)
-        if (segment.is_on_branch(hit.file, static_cast<std::uint16_t>(i)))
-          match.branches.push_back(segment.branches()[i]);
-      match.is_cut = !look_again(search, hit, match, left);
-      if (match.is_cut && !is_first) return false;
-    }
-    bytes = left;
-    answer_.files.push_back(std::move(match));
-    return true;
-  }
-
-  bool look_again(FileSearch& search, const Hit& hit, FileMatch& match, std::size_t& bytes) {
-    for (const auto& span : search.path_spans(match.path))
-      match.path_ranges.push_back({span.begin, span.end});
-    bool has_lines = query_.select != Select::files && query_.select != Select::paths;
-    if (!has_lines && !terms_.explains) return true;
-    Hit again;
-    if (!search.look(hit.file, again)) return false;
-    if (terms_.explains) search.explain(hit.file, hit, match.explanation);
-    if (!has_lines) return true;
-    auto spans = search.content_spans();
-    if (terms_.counts_lines) {
-      if (!spans.empty())
-        match.line_count = touched_lines(segments_[hit.segment]->text(hit.file), spans);
-      return true;
-    }
-    if (add_lines(*segments_[hit.segment], hit.file, spans, terms_, bytes, match.lines))
-      return true;
-    leave_open("bytes");
-    return false;
+  // Every file that is on the page of some depth, as only merge_answers() knows which depth it is.
+  // The deepest first: it is the likeliest, should time run out.
+  void show_depths(const std::vector<std::vector<Hit>>& pages) {
+    DepthPages shown(*paging_, *showing_, terms_);
+    for (std::size_t depth = pages.size(); depth-- > 0 && !showing_->is_over();)
+      answer_.depths[depth].has_more |= shown.add(pages[depth], depth);
+    answer_.files = shown.take_files();
   }
 
   std::vector<std::shared_ptr<const Segment>> segments_;
   const ParsedQuery& query_;
   SearchTerms terms_;
-  std::uint64_t most_matches_;
   Watch watch_;
   Plan plan_;
-  std::uint64_t asked_ = 0;
-  std::optional<Cursor> after_;
   std::vector<SegmentPlan> fits_;
-  std::vector<Chunk> chunks_;
-  std::mutex mutex_;
-  std::size_t next_chunk_ = 0;     // under the mutex, as is the next
-  std::vector<std::size_t> open_;  // chunks in which a slice ended
-  std::atomic<std::uint64_t> matches_ = 0, checked_bytes_ = 0;
-  std::vector<Hit> hits_;
+  std::optional<Finding> finding_;
+  std::optional<Paging> paging_;
+  std::optional<Showing> showing_;
+  std::size_t early_files_ = 0, early_bytes_ = 0;
   bool lacks_symbols_ = false, is_planned_ = false;
   Result<> planned_ = ok;
   Answer answer_;
@@ -364,6 +300,7 @@ Search::Search(std::vector<std::shared_ptr<const Segment>> segments, const Parse
 Search::~Search() = default;
 
 bool Search::run(Clock::time_point until) { return run_->run(until); }
+std::vector<FileMatch> Search::take_found() { return run_->take_found(); }
 Result<Answer> Search::answer() { return run_->answer(); }
 
 Result<Answer> search(std::span<const std::shared_ptr<const Segment>> segments,

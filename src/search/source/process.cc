@@ -6,6 +6,7 @@
 #include <spawn.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -19,7 +20,8 @@ namespace warren::search {
 
 namespace {
 
-constexpr int pipe_bytes = 1 << 20;                 // fewer turns between the two sides
+constexpr int pipe_bytes = 1 << 20;  // fewer turns between the two sides
+constexpr std::size_t errors_bytes = 64u << 10;
 constexpr std::chrono::minutes longest_silence{5};  // git looks through a cold disk in silence
 
 // Those beyond the places are not known to kill_children().
@@ -57,13 +59,47 @@ ssize_t write_quietly(int file, std::string_view text) {
   return wrote;
 }
 
-int spawn(const ChildTerms& terms, int input, int output, int errors, pid_t& pid) {
+// A file in memory that can hold so much and no more: a child that complains without end costs
+// nothing, and needs nobody who reads it.
+int make_errors() {
+  int file = memfd_create("errors", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  if (file < 0) return file;
+  if (ftruncate(file, errors_bytes) == 0 &&
+      fcntl(file, F_ADD_SEALS, F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL) == 0)
+    return file;
+  ::close(file);
+  return -1;
+}
+
+int patience_until(Clock::time_point deadline) {
+  if (deadline == Clock::time_point::max()) return -1;
+  auto rest = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now()).count();
+  return static_cast<int>(std::clamp<std::int64_t>(rest, 0, 1'000'000));
+}
+
+// Copies above all places where a child gets its own, so that putting one there ends no other.
+// Fewer than asked for: there are no more.
+std::vector<int> copies_of(const std::vector<int>& descriptors) {
+  std::vector<int> copies;
+  for (int descriptor : descriptors) {
+    int least = STDERR_FILENO + 1 + static_cast<int>(descriptors.size());
+    int copy = fcntl(descriptor, F_DUPFD_CLOEXEC, least);
+    if (copy < 0) break;
+    copies.push_back(copy);
+  }
+  return copies;
+}
+
+int spawn(const ChildTerms& terms, const std::vector<int>& copies, int input, int output,
+          int errors, pid_t& pid) {
   posix_spawn_file_actions_t files;
   posix_spawn_file_actions_init(&files);
   posix_spawn_file_actions_adddup2(&files, input, STDIN_FILENO);
   posix_spawn_file_actions_adddup2(&files, output, STDOUT_FILENO);
   posix_spawn_file_actions_adddup2(&files, errors, STDERR_FILENO);
-  posix_spawn_file_actions_addclosefrom_np(&files, STDERR_FILENO + 1);
+  int next = STDERR_FILENO + 1;
+  for (int copy : copies) posix_spawn_file_actions_adddup2(&files, copy, next++);
+  posix_spawn_file_actions_addclosefrom_np(&files, next);
   posix_spawnattr_t attributes;
   posix_spawnattr_init(&attributes);
   sigset_t none, all;
@@ -92,14 +128,19 @@ void close_if_open(int& file) {
 Result<Child> Child::start(const ChildTerms& terms) {
   ensure(!terms.argv.empty(), "a child has a name");
   std::array<int, 2> in{-1, -1}, out{-1, -1};
-  int errors = memfd_create("errors", MFD_CLOEXEC);
+  int errors = make_errors();
   Child child;
   child.errors_ = errors;
+  child.stop_ = terms.stop;
   bool has_pipes = errors >= 0 && pipe2(in.data(), O_CLOEXEC) == 0;
   child.input_ = in[1];
   has_pipes = has_pipes && pipe2(out.data(), O_CLOEXEC) == 0;
   child.output_ = out[0];
-  int error = has_pipes ? spawn(terms, in[0], out[1], errors, child.pid_) : errno;
+  auto copies = copies_of(terms.descriptors);
+  int error = has_pipes && copies.size() == terms.descriptors.size()
+                  ? spawn(terms, copies, in[0], out[1], errors, child.pid_)
+                  : errno;
+  for (int& copy : copies) close_if_open(copy);
   close_if_open(in[0]);
   close_if_open(out[1]);
   if (error != 0) {
@@ -122,6 +163,7 @@ Result<Child> Child::start(const ChildTerms& terms) {
 
 Child::Child(Child&& other) noexcept
     : pid_(std::exchange(other.pid_, -1)),
+      stop_(other.stop_),
       input_(std::exchange(other.input_, -1)),
       output_(std::exchange(other.output_, -1)),
       errors_(std::exchange(other.errors_, -1)) {}
@@ -140,16 +182,14 @@ Result<std::size_t> Child::exchange(std::string_view& input, bool is_all, char* 
                                     std::size_t size, Clock::time_point deadline) {
   for (;;) {
     if (input.empty() && is_all) close_if_open(input_);
-    std::array<pollfd, 2> files{{{output_, POLLIN, 0}, {input.empty() ? -1 : input_, POLLOUT, 0}}};
-    int patience = -1;
-    if (deadline != Clock::time_point::max()) {
-      auto rest = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now()).count();
-      patience = static_cast<int>(std::clamp<std::int64_t>(rest, 0, 1'000'000));
-    }
-    int ready = poll(files.data(), files.size(), patience);
+    std::array<pollfd, 3> files{
+        {{output_, POLLIN, 0}, {input.empty() ? -1 : input_, POLLOUT, 0}, {stop_, POLLIN, 0}}};
+    int ready = poll(files.data(), files.size(), patience_until(deadline));
     if (ready < 0 && errno == EINTR) continue;
+    if (ready == 0 && Clock::now() < deadline) continue;  // later than one poll can wait
     if (ready == 0) return fail(Errc::timeout, "the child does not answer");
     if (ready < 0) return fail(Errc::unavailable, "poll: {}", std::strerror(errno));
+    if (files[2].revents != 0) return fail(Errc::cancelled, "nobody waits for the child");
     if (files[1].revents != 0) {
       auto wrote = write_quietly(input_, input);
       if (wrote > 0) input.remove_prefix(static_cast<std::size_t>(wrote));
@@ -165,6 +205,11 @@ Result<std::size_t> Child::exchange(std::string_view& input, bool is_all, char* 
 }
 
 int Child::wait() {
+  // Its group is killed while its number is still taken: later it may be somebody else's.
+  siginfo_t ended{};
+  while (waitid(P_PID, static_cast<id_t>(pid_), &ended, WEXITED | WNOWAIT) < 0 && errno == EINTR)
+    continue;
+  ::kill(-pid_, SIGKILL);
   int status = 0;
   note(pid_, 0);
   while (waitpid(pid_, &status, 0) < 0 && errno == EINTR) continue;
@@ -172,10 +217,31 @@ int Child::wait() {
   return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-std::string Child::complaint() const {
-  std::array<char, 1024> text{};
+Result<int> Child::wait(Clock::time_point deadline) {
+  int process = static_cast<int>(syscall(SYS_pidfd_open, pid_, 0));
+  if (process < 0) return fail(Errc::unavailable, "pidfd_open: {}", std::strerror(errno));
+  std::array<pollfd, 2> files{{{process, POLLIN, 0}, {stop_, POLLIN, 0}}};
+  int ready = 0;
+  do ready = poll(files.data(), files.size(), patience_until(deadline));
+  while ((ready < 0 && errno == EINTR) || (ready == 0 && Clock::now() < deadline));
+  ::close(process);
+  if (ready > 0 && files[0].revents != 0) return wait();
+  if (ready > 0) return fail(Errc::cancelled, "nobody waits for the child");
+  return fail(Errc::timeout, "the child does not end");
+}
+
+std::string Child::errors() const {
+  std::string text(errors_bytes, '\0');
   auto got = pread(errors_, text.data(), text.size(), 0);
-  std::string line(text.data(), static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
+  text.resize(static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
+  // What it has not written to is zeros.
+  while (!text.empty() && text.back() == '\0') text.pop_back();
+  return text;
+}
+
+std::string Child::complaint() const {
+  auto line = errors();
+  line.resize(std::min<std::size_t>(line.size(), 1024));
   while (!line.empty() && line.back() == '\n') line.pop_back();
   for (char& c : line)
     if (static_cast<unsigned char>(c) < 0x20) c = ' ';

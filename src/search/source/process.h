@@ -17,10 +17,13 @@ struct ChildTerms {
   std::vector<std::string> argv;         // the first word is looked up in $PATH
   std::vector<std::string> environment;  // "NAME=value"; all that the child gets
   std::size_t memory_bytes = 0;          // of its address space; 0: as much as it likes
-  std::size_t file_bytes = 1u << 20;     // of a file that it writes, its complaints among them
+  std::size_t file_bytes = 1u << 20;     // of a file that it writes
+  std::vector<int> descriptors = {};     // ours, which it gets as 3, 4, … whatever they are here
+  int stop = -1;                         // one of ours; once it is readable, nobody waits any more
 };
 
-// It gets our pipes and nothing else of ours, and dies with this object.
+// It gets our pipes, the descriptors that are named, and nothing else of ours. It dies with this
+// object, and whatever it started in its process group dies with it.
 class Child {
  public:
   // Errc::refused: there is no such program. Errc::unavailable: it cannot be started.
@@ -32,17 +35,22 @@ class Child {
   // Writes to it what it takes now and reads what it has, waiting until one of the two is possible,
   // so that neither side ever waits for the other. `input` loses what was written; when it is empty
   // and `is_all`, the child sees the end of its input. 0: it has closed its output.
-  // Errc::timeout: neither until the deadline.
+  // Errc::timeout: neither until the deadline. Errc::cancelled: `stop` became readable.
   Result<std::size_t> exchange(std::string_view& input, bool is_all, char* into, std::size_t size,
                                Clock::time_point deadline = Clock::time_point::max());
   // Waits for its end: the exit code, or 128 + the signal.
   int wait();
-  std::string complaint() const;  // what it wrote to its error output, at most 1 KB, one line
+  // The same, with the errors of exchange().
+  Result<int> wait(Clock::time_point deadline);
+  // What it wrote to its error output: at most the first 64 KB, more is lost.
+  std::string errors() const;
+  std::string complaint() const;  // at most 1 KB of that, as one line
 
  private:
   Child() = default;
 
   pid_t pid_ = -1;
+  int stop_ = -1;  // not ours to close
   int input_ = -1, output_ = -1, errors_ = -1;
 };
 

@@ -1,4 +1,4 @@
-#include "search/query/lines.h"
+#include "search/answer/lines.h"
 
 #include <algorithm>
 #include <cstring>
@@ -25,7 +25,8 @@ Line line_at(std::string_view text, std::size_t at) {
 }
 
 // CR LF ends a line as LF does; only who looks at matches sees the CR.
-std::string_view shown(std::string_view text, Line line) {
+std::string_view shown(std::string_view text, Line line, const SearchTerms& terms) {
+  if (terms.keeps_line_ends) return text.substr(line.begin, line.end + 1 - line.begin);
   auto whole = text.substr(line.begin, line.end - line.begin);
   if (whole.ends_with('\r')) whole.remove_suffix(1);
   return whole;
@@ -89,12 +90,12 @@ void add_context(std::string_view text, Line line, const SearchTerms& terms, Lin
   for (int i = 0; i < terms.context_lines && one.begin > 0; ++i) {
     one = line_at(text, one.begin - 1);
     one.begin = line_begin(text, one.end);
-    match.before.insert(match.before.begin(), cut(shown(text, one), terms.line_bytes));
+    match.before.insert(match.before.begin(), cut(shown(text, one, terms), terms.line_bytes));
   }
   one = line;
   for (int i = 0; i < terms.context_lines && one.end + 1 < text.size(); ++i) {
     one = {one.end + 1, std::min(text.find('\n', one.end + 1), text.size())};
-    match.after.push_back(cut(shown(text, one), terms.line_bytes));
+    match.after.push_back(cut(shown(text, one, terms), terms.line_bytes));
   }
 }
 
@@ -107,13 +108,6 @@ void add_range(const Range& range, Line part, LineMatch& match) {
     match.ranges.back().end = std::max(match.ranges.back().end, static_cast<std::uint32_t>(end));
   else
     match.ranges.push_back({static_cast<std::uint32_t>(begin), static_cast<std::uint32_t>(end)});
-}
-
-std::size_t size_of(const LineMatch& match) {
-  std::size_t size = match.text.size() + match.ranges.size() * sizeof(Range) + 16;
-  for (const auto& line : match.before) size += line.size() + 4;
-  for (const auto& line : match.after) size += line.size() + 4;
-  return size;
 }
 
 // What of a span is in one line.
@@ -152,6 +146,13 @@ std::vector<Piece> pieces_of(std::string_view text, std::span<const Span> spans,
 
 }  // namespace
 
+std::size_t bytes_of(const LineMatch& match) {
+  std::size_t bytes = match.text.size() + match.ranges.size() * sizeof(Range) + 16;
+  for (const auto& line : match.before) bytes += line.size() + 4;
+  for (const auto& line : match.after) bytes += line.size() + 4;
+  return bytes;
+}
+
 bool add_lines(const Segment& segment, std::uint32_t file, std::span<const Span> spans,
                const SearchTerms& terms, std::size_t& bytes, std::vector<LineMatch>& into) {
   if (spans.empty()) return true;
@@ -160,15 +161,16 @@ bool add_lines(const Segment& segment, std::uint32_t file, std::span<const Span>
   auto pieces = pieces_of(text, spans, terms.lines_per_file);
   for (std::size_t i = 0; i < pieces.size() && into.size() < terms.lines_per_file;) {
     const Line line = pieces[i].line;
-    auto whole = shown(text, line);
+    auto whole = shown(text, line, terms);
     auto part = window(whole, pieces[i].range, terms.line_bytes);
     LineMatch match{.line = numbers.of(text, line.begin),
+                    .offset = line.begin + part.begin,
                     .text = std::string(whole.substr(part.begin, part.end - part.begin)),
                     .is_cut = part.end - part.begin < whole.size()};
     for (; i < pieces.size() && pieces[i].line.begin == line.begin; ++i)
       add_range(pieces[i].range, part, match);
     add_context(text, line, terms, match);
-    std::size_t size = size_of(match);
+    std::size_t size = bytes_of(match);
     if (size > bytes) return false;
     bytes -= size;
     into.push_back(std::move(match));

@@ -10,6 +10,8 @@
 
 namespace warren::search {
 
+std::size_t bytes_of(const LineMatch& match);  // of an answer
+
 // Appends the lines that the spans (sorted, bytes of the file) touch, with their numbers, cut and
 // with context as the terms say. Stops at the terms' number of lines or after `bytes` of text, from
 // which it takes what it has used; false: bytes was not enough.

@@ -1,0 +1,34 @@
+#pragma once
+// Where a page of results ended. Opaque to whoever carries it; it holds for the same query on the
+// same versions only (wherever they are searched), and one that was changed is refused.
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "base/error.h"
+#include "search/answer/standing.h"
+
+namespace warren::search {
+
+struct ParsedQuery;
+struct SearchTerms;
+
+struct Cursor {
+  std::uint64_t asked = 0;     // a hash of the query
+  std::uint64_t versions = 0;  // a sum over all repositories
+  double score = 0;
+  std::string repo = {}, path = {}, blob = {};
+
+  Standing standing() const { return {score, repo, path, blob}; }
+};
+std::string to_string(const Cursor& cursor);
+// Errc::invalid: it is damaged, or of another query.
+Result<Cursor> parse_cursor(std::string_view text, std::uint64_t asked);
+// Errc::invalid: the texts are no longer those of the cursor's page.
+Result<> check_versions(const Cursor& cursor, std::uint64_t versions);
+
+// What is asked for, and in which order.
+std::uint64_t hash_of(const ParsedQuery& query, const SearchTerms& terms);
+std::uint64_t hash_of(std::string_view text, std::uint64_t seed = 14695981039346656037u);
+
+}  // namespace warren::search
