@@ -17,7 +17,7 @@ Federation::Core::Core(asio::any_io_executor on, redis::Client& with, LeaseSessi
       election(leases, {leader_key(of.terms().cluster_id), of.terms().instance_id, terms.leader_ttl,
                         false}),
       changed(on),
-      service(make_service(on, terms, *this)),
+      service(make_service(on, terms, of.terms().cluster_id, *this)),
       writer_(with, of.terms().cluster_id, of.terms().instance_id),
       follower_(with, of.terms().cluster_id, of.terms().instance_id, terms, view),
       caller_(terms),

@@ -145,14 +145,13 @@ void Federation::Core::check_pulls(Clock::time_point now) {
   }
 }
 
-// Followers answer and ask as well, so all of them know the peers; the leader says where it is.
+// Every instance says where it is, and asks who the peers are: any of them answers calls, and one
+// that does not lead sends channels on to the one that does.
 awaitable<void> Federation::Core::ask_registry() {
   while (!terms.registry.empty()) {
     bool leads = is_leading_;
-    Result<> registered = ok;
-    if (leads)
-      registered =
-          co_await caller_.register_here(self(), cluster.terms().instance_id, Clock::now() + 10s);
+    auto registered =
+        co_await caller_.register_here(self(), cluster.terms().instance_id, Clock::now() + 10s);
     auto listed = co_await caller_.list_peers(self(), Clock::now() + 10s);
     if (!listed || !registered)
       log::warn("federation.registry_unavailable", "why",
@@ -217,8 +216,14 @@ awaitable<void> Federation::Core::dial_peer(std::string cluster_id, std::uint64_
     }
     auto address = all.empty() ? std::string() : all[peer->next_address++ % all.size()];
     if (!peer->hint.empty()) address = std::exchange(peer->hint, {});
-    auto wire = dial(executor, terms, cluster_id, address);
+    auto wire = co_await dial(terms, self(), cluster_id, address);
+    peer = current(*this, cluster_id, dial_number);
+    if (!peer) co_return;
     if (!wire) {
+      // Said once: it is tried again and again.
+      if (wire.error().code == Errc::denied && peer->problem != wire.error().what)
+        log::warn("federation.peer_unproven", "peer", cluster_id, "address", address, "why",
+                  wire.error().what);
       peer->problem = wire.error().what;
     } else {
       auto link = std::make_shared<Link>(terms, self(), peer->terms, hello(), *wire, executor);

@@ -6,7 +6,7 @@ namespace warren::federation {
 
 namespace {
 
-constexpr std::size_t batch = 200;             // payloads in one frame
+constexpr std::size_t frame_payloads = 200;    // in one frame
 constexpr std::size_t frame_bytes = 1u << 20;  // of one frame, about; four times that is refused
 constexpr std::size_t most_heard_bytes = 256u << 20;  // that one peer may make us remember
 
@@ -18,10 +18,10 @@ class Batch {
     if constexpr (std::is_same_v<T, StreamAd>)
       bytes_ += size_of(payload);
     else
-      bytes_ += frame_bytes / batch;  // none of the others is larger
+      bytes_ += frame_bytes / frame_payloads;  // none of the others is larger
     payloads_.emplace_back(payload);
   }
-  bool is_full() const { return payloads_.size() >= batch || bytes_ >= frame_bytes; }
+  bool is_full() const { return payloads_.size() >= frame_payloads || bytes_ >= frame_bytes; }
   bool is_empty() const { return payloads_.empty(); }
   std::vector<Payload> take() {
     bytes_ = 0;

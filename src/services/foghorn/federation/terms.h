@@ -17,7 +17,7 @@ struct PeerTerms {
   std::string cluster;
   std::vector<std::string> addresses = {};  // host:port; of any instances of that cluster
   std::set<std::string> tenants = {};       // whose streams both may know; none: all of them
-  std::string token = {};                   // what both show each other; empty: that of all
+  std::string token = {};                   // what both know; empty: that of all
 };
 
 // FOGHORN_PEERS: "b=host:port,c=host:port|host2:port"; "b=" is a peer whose address is in Redis.
@@ -33,7 +33,10 @@ struct FederationTerms {
   std::vector<PeerTerms> peers = {};
   std::string address = {};     // host:port under which other clusters reach this instance
   std::string public_url = {};  // https://play.a.example: where viewers of this cluster are sent
-  std::string token = {};       // FOGHORN_PEER_TOKEN: what peers show each other; empty: nothing
+  std::string token = {};  // FOGHORN_PEER_TOKEN: what peers prove that they know; empty: nothing
+  // FOGHORN_BEARER_PEERS: clusters that are shown the token itself, unproven, since they are of
+  // another kind or older and cannot prove anything.
+  std::set<std::string> bearer_peers = {};
   rpc::TlsFiles tls = {};
   std::string registry = {};  // host:port of a BootstrapService; empty: there is none
 
@@ -50,7 +53,7 @@ struct FederationTerms {
   std::chrono::milliseconds registry_interval = 30s;
   std::size_t mailbox_frames = 256;  // per peer
 
-  // What is shown to this cluster, and what it shows. None: it cannot be one of ours.
+  // What this cluster and ours know. None: it cannot be one of ours.
   std::optional<std::string> token_of(const std::string& cluster) const;
 };
 

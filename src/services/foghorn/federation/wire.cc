@@ -1,11 +1,14 @@
 #include "services/foghorn/federation/wire.h"
 
+#include <algorithm>
+
 #include "bootstrap.grpc.pb.h"
 #include "federation.grpc.pb.h"
 #include "net/rpc/connect.h"
 #include "net/rpc/stream.h"
 #include "services/foghorn/balance/choose.h"
 #include "services/foghorn/federation/codec.h"
+#include "services/foghorn/federation/proof.h"
 #include "services/foghorn/state/entities.h"
 
 namespace warren::federation {
@@ -27,11 +30,26 @@ bool is_token_of(const FederationTerms& terms, const std::string& cluster,
   return token && (token->empty() || rpc::is_same_token(shown, *token));
 }
 
+// Who somebody is, by what he showed: a proof that counts for one cluster, or a token.
+struct Shown {
+  std::string token, proven;
+
+  bool is_of(const FederationTerms& terms, const std::string& cluster) const {
+    return proven.empty() ? is_token_of(terms, cluster, token) : proven == cluster;
+  }
+  bool is_of_anybody(const FederationTerms& terms) const {
+    return !proven.empty() || is_token_of(terms, "", token) ||
+           std::ranges::any_of(terms.peers, [&](const auto& peer) {
+             return is_token_of(terms, peer.cluster, token);
+           });
+  }
+};
+
 class GrpcWire final : public Wire {
  public:
-  // Who calls has a channel, who is called was shown a token.
+  // Who calls has a channel, who is called was shown something.
   GrpcWire(const FederationTerms& terms, std::shared_ptr<FrameStream> stream,
-           std::shared_ptr<grpc::Channel> channel, std::string shown)
+           std::shared_ptr<grpc::Channel> channel, Shown shown)
       : terms_(terms),
         channel_(std::move(channel)),
         stream_(std::move(stream)),
@@ -50,30 +68,74 @@ class GrpcWire final : public Wire {
   }
   void finish(const Error& why) override { stream_->finish(rpc::status_of(why)); }
   bool may_speak_for(const std::string& cluster) const override {
-    return is_token_of(terms_, cluster, shown_);
+    return shown_.is_of(terms_, cluster);
   }
 
  private:
-  const FederationTerms& terms_;
+  const FederationTerms terms_;
   std::shared_ptr<grpc::Channel> channel_;
   std::shared_ptr<FrameStream> stream_;
-  std::string shown_;
+  Shown shown_;
 };
+
+// A method of a stub, as rpc::ask begins it. The stub lives as long as the call.
+template <class Service, class Method>
+auto method_of(const std::shared_ptr<grpc::Channel>& channel, Method method) {
+  std::shared_ptr<typename Service::Stub> stub = Service::NewStub(channel);
+  return [stub, method](auto* context, const auto* request, auto* response, auto done) {
+    (stub->async()->*method)(
+        context, request, response,
+        [stub, done = std::move(done)](grpc::Status status) mutable { done(std::move(status)); });
+  };
+}
+
+template <class Request, class Response>
+using Method = void (pb::FoghornFederation::StubInterface::async_interface::*)(
+    grpc::ClientContext*, const Request*, Response*, std::function<void(grpc::Status)>);
+
+// What is shown to a peer, for one call: once it has proved that it knows the token.
+Async<std::string> credential_for(std::shared_ptr<grpc::Channel> channel, FederationTerms terms,
+                                  std::string self, std::string peer, Clock::time_point deadline) {
+  auto token = terms.token_of(peer).value_or("");
+  if (token.empty() || terms.bearer_peers.contains(peer)) co_return token;
+  Dialogue dialogue{self, peer, make_nonce(), {}};
+  pb::ProveRequest request;
+  request.set_caller(dialogue.caller);
+  request.set_callee(dialogue.callee);
+  request.set_nonce(dialogue.caller_nonce);
+  auto method = method_of<pb::FoghornFederation>(
+      channel, Method<pb::ProveRequest, pb::ProveResponse>(
+                   &pb::FoghornFederation::StubInterface::async_interface::Prove));
+  auto answer = co_await rpc::ask<pb::ProveResponse>(method, std::move(request), "", deadline);
+  if (!answer && answer.error().code == Errc::protocol)
+    co_return fail(Errc::denied,
+                   "it cannot prove that it is {}: if it is of another kind, or older, name it in "
+                   "FOGHORN_BEARER_PEERS",
+                   peer);
+  if (!answer) co_return std::unexpected(answer.error());
+  dialogue.callee_nonce = answer->nonce();
+  if (answer->nonce().size() > 256 || !is_proof(answer->proof(), token, Role::callee, dialogue))
+    co_return fail(Errc::denied, "it does not know the token of {}", peer);
+  co_return credential_of(token, dialogue);
+}
+
+constexpr auto dial_time = 5s;
 
 }  // namespace
 
-Result<std::shared_ptr<Wire>> dial(const asio::any_io_executor& executor,
-                                   const FederationTerms& terms, const std::string& peer,
-                                   const std::string& address) {
+Async<std::shared_ptr<Wire>> dial(FederationTerms terms, std::string self, std::string peer,
+                                  std::string address) {
+  auto executor = co_await asio::this_coro::executor;
   auto channel = rpc::connect(address, terms.tls);
-  if (!channel) return std::unexpected(channel.error());
+  if (!channel) co_return std::unexpected(channel.error());
+  auto shown = co_await credential_for(*channel, terms, self, peer, Clock::now() + dial_time);
+  if (!shown) co_return std::unexpected(shown.error());
   auto stub = pb::FoghornFederation::NewStub(*channel);
   using Client = rpc::ClientStream<pb::PeerMessage, pb::PeerMessage>;
-  auto token = terms.token_of(peer).value_or("");
-  auto stream = Client::create(executor, token, [&](auto* context, auto* reactor) {
+  auto stream = Client::create(executor, *shown, [&](auto* context, auto* reactor) {
     stub->async()->PeerChannel(context, reactor);
   });
-  return std::make_shared<GrpcWire>(terms, std::move(stream), std::move(*channel), "");
+  co_return std::make_shared<GrpcWire>(terms, std::move(stream), std::move(*channel), Shown{});
 }
 
 // --- calls ---------------------------------------------------------------------------------------
@@ -103,21 +165,6 @@ void set_place(pb::QueryStreamRequest& to, const StreamQuery& from) {
   to.set_viewer_lon(from.longitude);
 }
 
-// A method of a stub, as rpc::ask begins it. The stub lives as long as the call.
-template <class Service, class Method>
-auto method_of(const std::shared_ptr<grpc::Channel>& channel, Method method) {
-  std::shared_ptr<typename Service::Stub> stub = Service::NewStub(channel);
-  return [stub, method](auto* context, const auto* request, auto* response, auto done) {
-    (stub->async()->*method)(
-        context, request, response,
-        [stub, done = std::move(done)](grpc::Status status) mutable { done(std::move(status)); });
-  };
-}
-
-template <class Request, class Response>
-using Method = void (pb::FoghornFederation::StubInterface::async_interface::*)(
-    grpc::ClientContext*, const Request*, Response*, std::function<void(grpc::Status)>);
-
 }  // namespace
 
 Async<StreamAnswer> Caller::query(std::string peer, std::string address, StreamQuery query,
@@ -133,9 +180,10 @@ Async<StreamAnswer> Caller::query(std::string peer, std::string address, StreamQ
   auto method = method_of<pb::FoghornFederation>(
       *channel, Method<pb::QueryStreamRequest, pb::QueryStreamResponse>(
                     &pb::FoghornFederation::StubInterface::async_interface::QueryStream));
-  auto token = terms_.token_of(peer).value_or("");
+  auto shown = co_await credential_for(*channel, terms_, query.requesting_cluster, peer, deadline);
+  if (!shown) co_return std::unexpected(shown.error());
   auto response =
-      co_await rpc::ask<pb::QueryStreamResponse>(method, std::move(request), token, deadline);
+      co_await rpc::ask<pb::QueryStreamResponse>(method, std::move(request), *shown, deadline);
   if (!response) co_return std::unexpected(response.error());
   auto checked = check_text("public_url", response->public_url());
   if (!checked) co_return std::unexpected(checked.error());
@@ -179,9 +227,10 @@ Async<PullAnswer> Caller::pull(std::string peer, std::string address, PullReques
   auto method = method_of<pb::FoghornFederation>(
       *channel, Method<pb::OriginPullRequest, pb::OriginPullResponse>(
                     &pb::FoghornFederation::StubInterface::async_interface::NotifyOriginPull));
-  auto token = terms_.token_of(peer).value_or("");
+  auto shown = co_await credential_for(*channel, terms_, from.dest_cluster, peer, deadline);
+  if (!shown) co_return std::unexpected(shown.error());
   auto response =
-      co_await rpc::ask<pb::OriginPullResponse>(method, std::move(request), token, deadline);
+      co_await rpc::ask<pb::OriginPullResponse>(method, std::move(request), *shown, deadline);
   if (!response) co_return std::unexpected(response.error());
   PullAnswer answer{response->accepted(), response->reason(), response->dtsc_url(),
                     response->source_node_id(), response->base_url()};
@@ -269,11 +318,33 @@ void write(const StreamAnswer& answer, pb::QueryStreamResponse& to) {
   }
 }
 
-// On gRPC's threads: looks at the token of the cluster that the caller says it is, and posts.
+// On gRPC's threads: posts. On ours: looks whether the caller is the cluster that it says it is.
 class Service final : public pb::FoghornFederation::CallbackService {
  public:
-  Service(const asio::any_io_executor& executor, const FederationTerms& terms, Answerer& answerer)
-      : executor_(executor), terms_(terms), answerer_(answerer) {}
+  Service(const asio::any_io_executor& executor, const FederationTerms& terms, std::string self,
+          Answerer& answerer)
+      : executor_(executor), terms_(terms), self_(std::move(self)), answerer_(answerer) {}
+
+  // Anybody may ask: the answer tells only those something who know the token.
+  grpc::ServerUnaryReactor* Prove(grpc::CallbackServerContext* context,
+                                  const pb::ProveRequest* request,
+                                  pb::ProveResponse* response) override {
+    auto* reactor = context->DefaultReactor();
+    asio::post(executor_, [this, reactor, request, response] {
+      auto token = terms_.token_of(request->caller());
+      bool is_asked_well = request->callee() == self_ && request->nonce().size() <= 256 &&
+                           foghorn::check_id("caller", request->caller());
+      if (!is_asked_well || !token || token->empty())
+        return reactor->Finish(
+            {grpc::StatusCode::PERMISSION_DENIED,
+             fmt::format("this is cluster {}, and there is nothing to prove", self_)});
+      Dialogue dialogue{request->caller(), self_, request->nonce(), nonces_.next(Clock::now())};
+      response->set_nonce(dialogue.callee_nonce);
+      response->set_proof(proof_of(*token, Role::callee, dialogue));
+      reactor->Finish(grpc::Status::OK);
+    });
+    return reactor;
+  }
 
   grpc::ServerUnaryReactor* QueryStream(grpc::CallbackServerContext* context,
                                         const pb::QueryStreamRequest* request,
@@ -336,15 +407,12 @@ class Service final : public pb::FoghornFederation::CallbackService {
       grpc::CallbackServerContext* context) override {
     auto stream = rpc::ServerStream<pb::PeerMessage, pb::PeerMessage>::create(executor_);
     // Of which cluster it is, the first frame says.
-    auto shown = rpc::shown_token(*context);
-    bool is_known = is_token_of(terms_, "", shown);
-    for (const auto& peer : terms_.peers)
-      is_known = is_known || is_token_of(terms_, peer.cluster, shown);
-    asio::post(executor_, [this, stream, is_known, shown] {
-      if (!is_known)
+    asio::post(executor_, [this, stream, text = rpc::shown_token(*context)] {
+      auto shown = look_at(text);
+      if (!shown.is_of_anybody(terms_))
         stream->finish({grpc::StatusCode::UNAUTHENTICATED, "a peer shows its token"});
       else
-        answerer_.accept(std::make_shared<GrpcWire>(terms_, stream, nullptr, shown));
+        answerer_.accept(std::make_shared<GrpcWire>(terms_, stream, nullptr, std::move(shown)));
     });
     return stream.get();
   }
@@ -354,26 +422,40 @@ class Service final : public pb::FoghornFederation::CallbackService {
   grpc::ServerUnaryReactor* answer(grpc::CallbackServerContext* context, const std::string& cluster,
                                    Work work) {
     auto* reactor = context->DefaultReactor();
-    if (!is_token_of(terms_, cluster, rpc::shown_token(*context))) {
-      reactor->Finish({grpc::StatusCode::UNAUTHENTICATED, "a peer shows its token"});
-      return reactor;
-    }
-    asio::post(executor_, [work, reactor] {
+    asio::post(executor_, [this, work, reactor, cluster, text = rpc::shown_token(*context)] {
+      if (!look_at(text).is_of(terms_, cluster))
+        return reactor->Finish({grpc::StatusCode::UNAUTHENTICATED, "a peer shows its token"});
       work([reactor](const grpc::Status& status) { reactor->Finish(status); });
     });
     return reactor;
   }
 
+  // A proof counts once; one that is none is a token that nobody has.
+  Shown look_at(const std::string& text) {
+    auto credential = parse_credential(text);
+    if (!credential) return {text, {}};
+    auto& dialogue = credential->dialogue;
+    dialogue.callee = self_;
+    auto token = terms_.token_of(dialogue.caller);
+    bool is_good = token && !token->empty() &&
+                   is_proof(credential->proof, *token, Role::caller, dialogue) &&
+                   nonces_.use(dialogue.callee_nonce, Clock::now());
+    return is_good ? Shown{{}, dialogue.caller} : Shown{text, {}};
+  }
+
   asio::any_io_executor executor_;
   const FederationTerms& terms_;
+  std::string self_;
   Answerer& answerer_;
+  Nonces nonces_;
 };
 
 }  // namespace
 
 std::unique_ptr<grpc::Service> make_service(const asio::any_io_executor& executor,
-                                            const FederationTerms& terms, Answerer& answerer) {
-  return std::make_unique<Service>(executor, terms, answerer);
+                                            const FederationTerms& terms, std::string self,
+                                            Answerer& answerer) {
+  return std::make_unique<Service>(executor, terms, std::move(self), answerer);
 }
 
 }  // namespace warren::federation

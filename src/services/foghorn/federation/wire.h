@@ -24,12 +24,12 @@ class Wire {
   virtual Async<Frame> read(Clock::time_point deadline) = 0;
   virtual Async<> write(Frame frame) = 0;
   virtual void finish(const Error& why) = 0;
-  // Whether who called showed the token of this cluster.
+  // Whether who called knows the token of this cluster.
   virtual bool may_speak_for(const std::string& cluster) const = 0;
 };
-Result<std::shared_ptr<Wire>> dial(const asio::any_io_executor& executor,
-                                   const FederationTerms& terms, const std::string& peer,
-                                   const std::string& address);
+// Opens a channel once the peer has proved itself. Errc::denied: it did not.
+Async<std::shared_ptr<Wire>> dial(FederationTerms terms, std::string self, std::string peer,
+                                  std::string address);
 
 struct StreamQuery {
   std::string stream, requesting_cluster, tenant;
@@ -68,8 +68,8 @@ struct ArtifactAnswer {
   std::vector<Copy> copies;
 };
 
-// Calls to instances of other clusters; each address has one connection. Of answers only what can
-// be is returned.
+// Calls to instances of other clusters; each address has one connection. Who does not prove itself
+// is asked nothing (Errc::denied). Of answers only what can be is returned.
 class Caller {
  public:
   explicit Caller(const FederationTerms& terms);
@@ -99,6 +99,7 @@ struct Answerer {
 };
 // The answerer outlives the server that carries the service.
 std::unique_ptr<grpc::Service> make_service(const asio::any_io_executor& executor,
-                                            const FederationTerms& terms, Answerer& answerer);
+                                            const FederationTerms& terms, std::string self,
+                                            Answerer& answerer);
 
 }  // namespace warren::federation

@@ -16,7 +16,6 @@ namespace json = boost::json;
 namespace {
 
 constexpr std::size_t batch_records = 200, batch_bytes = 1u << 20;
-constexpr auto fence_retention_ms = "86400000";
 constexpr auto write_patience = 2s;
 
 std::optional<Kind> kind_named(std::string_view name) {
@@ -151,7 +150,8 @@ Async<std::vector<std::size_t>> Writer::send(const std::vector<Waiting>& batch,
   std::vector<std::string> args;
   if (lease) {
     auto token = lease->token();
-    args = {std::to_string(token.epoch), std::to_string(token.counter), fence_retention_ms};
+    args = {std::to_string(token.epoch), std::to_string(token.counter),
+            std::to_string(fence_retention.count())};
   } else {
     args = {"", "", ""};
   }

@@ -91,6 +91,8 @@ class Helmsman::Core final : public pb::HelmsmanControl::CallbackService {
       }
       auto answer = answer_to(*message);
       auto done = handle(*message, stream, host, node, answer);
+      if (done && terms_.is_durable)
+        done = co_await cluster_.durable(Clock::now() + terms_.durable_time);
       ++(done ? counted_ : refused_);
       if (!done) {
         answer.mutable_error()->set_code(std::string(name(done.error().code)));

@@ -28,6 +28,8 @@ struct HelmsmanTerms {
   std::string token = {};  // that nodes show as "authorization: Bearer …"; empty: none
   std::chrono::seconds heartbeat = 30s, report = 10s;  // as nodes are told
   std::chrono::milliseconds silence = 90s;             // after which a stream is taken to be dead
+  bool is_durable = false;                      // a message is acknowledged only when Redis has it
+  std::chrono::milliseconds durable_time = 2s;  // for Redis to have it
 };
 
 // Belongs to the executor's thread. The cluster outlives it.

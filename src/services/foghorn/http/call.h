@@ -65,7 +65,7 @@ asio::ip::address client_of(const HttpRequest& request,
                             const std::vector<asio::ip::address>& proxies);
 // Sends the viewer there: what its URL has to carry. A HEAD is nobody who comes.
 std::string expect_viewer(Call& call, std::string_view node, std::string_view content);
-// Nothing is known before all was loaded: 503, instead of an answer from an empty table.
+// Before all was loaded what is not found may exist: 503, instead of a no.
 bool is_loading(Call& call);
 // The first one that can be reached; null: none.
 const balance::NodeFacts* best_of(const balance::RoutingTable& table,

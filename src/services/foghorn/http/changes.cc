@@ -76,7 +76,6 @@ Result<> set_mode(Call& call, const std::string& id) {
   if (auto read = reader.result(); !read) return read;
   auto mode = word.empty() ? std::nullopt : parse_node_mode(word);
   if (!mode) return fail(Errc::invalid, "mode: one of normal, draining, maintenance");
-  if (!call.cluster.node(id)) return fail(Errc::not_found, "there is no node {}", id);
   return call.cluster.set_mode(id, *mode, set_by);
 }
 

@@ -198,7 +198,6 @@ std::string source_on(const Call& call, const NodeFacts& node) {
 }
 
 void source(Call& call, const std::string& given) {
-  if (is_loading(call)) return;
   std::string stream(bare_name(given));
   auto adjustments = adjustments_of(call.request);
   auto capabilities = call.query("cap").value_or("");
@@ -217,6 +216,7 @@ void source(Call& call, const std::string& given) {
   std::optional<std::string> url;
   if (const auto* node = best_of(table, decision)) url = source_on(call, *node);
   if (!url && call.federation) url = call.federation->source_of(stream);
+  if (!url && is_loading(call)) return;
   // Whoever wrote the link chose the fallback: nobody is sent there.
   bool is_found = url.has_value();
   if (!url) url = call.query("fallback").value_or("");
@@ -226,7 +226,6 @@ void source(Call& call, const std::string& given) {
 }
 
 void ingest(Call& call, const std::string& cpu) {
-  if (is_loading(call)) return;
   double percent = 0;
   auto read = std::from_chars(cpu.data(), cpu.data() + cpu.size(), percent);
   if (read.ec != std::errc() || read.ptr != cpu.data() + cpu.size() || !(percent >= 0) ||
@@ -244,6 +243,7 @@ void ingest(Call& call, const std::string& cpu) {
   if (call.query("explain") == "1") return give(call.answer, explanation(table, query));
   const auto* node = best_of(table, balance::choose(table, query));
   bool is_full = !node || node->cpu_percent * 10 + percent * 10 >= 1000;
+  if (is_full && is_loading(call)) return;
   call.answer.body = is_full ? "FULL" : std::string(public_host(node->base_url).host);
 }
 
@@ -315,7 +315,6 @@ Work stream_host(Call& call, std::string stream) {
     refuse(call.answer, 400, "INVALID", "this is neither a route nor the name of a stream");
     return std::nullopt;
   }
-  if (is_loading(call)) return std::nullopt;
   auto adjustments = adjustments_of(call.request);
   auto capabilities = call.query("cap").value_or("");
   auto place = place_of(call.request);
@@ -330,11 +329,12 @@ Work stream_host(Call& call, std::string stream) {
     give(call.answer, explanation(table, query));
     return std::nullopt;
   }
-  if (call.federation) return federated_host(call, stream, query);
+  bool is_loaded = call.cluster.health() != MirrorHealth::loading;
+  if (call.federation && is_loaded) return federated_host(call, stream, query);
   const auto* node = best_of(table, balance::choose(table, query));
   if (node)
     tell_host(call, stream, public_host(node->base_url).host, node);
-  else
+  else if (!is_loading(call))
     call.answer.body = "localhost";
   return std::nullopt;
 }

@@ -60,6 +60,7 @@ void redirect(Call& call, const PlaybackPath& asked, const Found& found,
     if (const auto* output = find_output(call.outputs.of(place, *node), asked.protocol))
       return redirect_to(call, asked, found, *node, *output);
   }
+  if (is_loading(call)) return;
   refuse(call.answer, 404, "PROTOCOL_NOT_AVAILABLE",
          fmt::format("no node that has it offers {}", asked.protocol));
 }
@@ -132,6 +133,7 @@ json::object metadata(const Call& call, const Found& found, const json::value& p
 }
 
 void no_node(Call& call, std::string_view why) {
+  if (is_loading(call)) return;
   refuse(call.answer, 500, "PLAYBACK_RESOLUTION_FAILED", why);
   call.answer.add("Retry-After", "2");
 }
@@ -175,6 +177,7 @@ void hand_out(Call& call, const PlaybackPath& asked, const Found& found,
 }
 
 void not_known(Call& call, const PlaybackPath& asked) {
+  if (is_loading(call)) return;
   refuse(call.answer, 404, "VIEW_KEY_NOT_FOUND",
          fmt::format("there is no stream and nothing stored under {}", asked.key));
 }
@@ -189,7 +192,8 @@ void play_stored(Call& call, const PlaybackPath& asked, const RoutingTable& tabl
   if (found.local.count > 0) return hand_out(call, asked, found, table);
   // Who was sent here is not sent on: the other may believe that it is here.
   bool was_sent = !call.request.query.empty() && !call.query("from").value_or("").empty();
-  if (!call.federation || was_sent) return not_known(call, asked);
+  bool is_loading_yet = call.cluster.health() == MirrorHealth::loading;
+  if (!call.federation || was_sent || is_loading_yet) return not_known(call, asked);
   Placement elsewhere;
   elsewhere.way = Way::redirect;
   elsewhere.remote = call.federation->artifact_at(asked.key, viewer.latitude, viewer.longitude);
@@ -263,7 +267,6 @@ Work play(Call& call) {
     refuse(call.answer, 400, "INVALID_VIEW_KEY", checked.error().what);
     return std::nullopt;
   }
-  if (is_loading(call)) return std::nullopt;
   const auto& table = call.cluster.table_here();
   const auto* stream = balance::find_playback(table, asked->key);
   if (!stream) stream = balance::find_stream(table, bare_name(asked->key));
@@ -282,7 +285,9 @@ Work play(Call& call) {
     give(call.answer, explanation(table, query));
     return std::nullopt;
   }
-  if (call.federation) return play_federated(call, *std::move(asked), stream);
+  // What other clusters have is asked once it is known what this one has.
+  bool is_loaded = call.cluster.health() != MirrorHealth::loading;
+  if (call.federation && is_loaded) return play_federated(call, *std::move(asked), stream);
   if (!stream) {
     play_stored(call, *asked, table);
     return std::nullopt;

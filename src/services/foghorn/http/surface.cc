@@ -47,6 +47,7 @@ class Surface::Core {
   Served* find(std::string_view id);
   Work route(Call& call, Group& group);
   Work route_v1(Call& call, Group& group);
+  Work confirmed(const Call& call) const;
   bool probe(Call& call, std::string_view name);
   void tell_health(HttpAnswer& answer);
   void publish();
@@ -107,6 +108,7 @@ void Surface::Core::tell_health(HttpAnswer& answer) {
                       {"instance_id", cluster.terms().instance_id},
                       {"state", name(cluster.health())},
                       {"age_ms", age.count()},
+                      {"nodes", cluster.node_count()},
                       {"waiting_changes", cluster.waiting_changes()}};
     auto problem = cluster.problem();
     if (problem) says["problem"] = problem->what;
@@ -138,6 +140,26 @@ bool Surface::Core::probe(Call& call, std::string_view name) {
   return true;
 }
 
+namespace {
+
+// It counts here, whatever becomes of it: who is told no may say it again, to anybody.
+awaitable<void> confirm(Cluster& cluster, HttpAnswer& answer, std::chrono::milliseconds time) {
+  auto written = co_await cluster.durable(Clock::now() + time);
+  if (written) co_return;
+  refuse(answer, 503, "NOT_DURABLE",
+         fmt::format("this instance has it, and Redis does not yet: {}", written.error().what));
+  answer.add("Retry-After", "1");
+}
+
+}  // namespace
+
+Work Surface::Core::confirmed(const Call& call) const {
+  bool is_asked = !call.request.query.empty() && call.query("durable") == "1";
+  if (!terms_.is_durable && !is_asked) return std::nullopt;
+  if (call.is_method("GET") || call.answer.status != 200) return std::nullopt;
+  return confirm(call.cluster, call.answer, terms_.durable_time);
+}
+
 Work Surface::Core::route_v1(Call& call, Group& group) {
   group = Group::state;
   auto what = next_part(call.rest);
@@ -151,7 +173,7 @@ Work Surface::Core::route_v1(Call& call, Group& group) {
     group = Group::operators;
     return look(call, what);
   }
-  return std::nullopt;
+  return confirmed(call);
 }
 
 Work Surface::Core::route(Call& call, Group& group) {
@@ -165,7 +187,7 @@ Work Surface::Core::route(Call& call, Group& group) {
   if (name == "v1") return route_v1(call, group);
   if (name == "nodes") {
     operations(call);
-    return std::nullopt;
+    return confirmed(call);
   }
   if (probe(call, name)) return std::nullopt;
   if (!call.rest.empty() && call.rest != "/") {

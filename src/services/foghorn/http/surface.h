@@ -31,6 +31,10 @@ struct SurfaceTerms {
   std::vector<asio::ip::address> proxies = {};  // whose X-Forwarded-For is believed
   RateTerms rate = {};                          // per client; this machine is not limited
   std::chrono::milliseconds remote_time = 3s;   // for asking other clusters about a stream
+  // What changes state is acknowledged only when Redis has it. Without: when this instance has it,
+  // unless the request says durable=1.
+  bool is_durable = false;
+  std::chrono::milliseconds durable_time = 2s;  // for Redis to have it
 };
 
 // The federation may be null.

@@ -61,11 +61,11 @@ void Cluster::Core::take_artifacts(const std::string& node,
 }
 
 Result<> Cluster::add_artifact(const std::string& node, const ArtifactReport& artifact) {
-  if (auto loaded = core_->loaded(); !loaded) return loaded;
+  if (auto hears = core_->hears(); !hears) return hears;
   auto checked = check_id("node_id", node);
   if (checked) checked = check_artifact_report(artifact);
   if (!checked) return checked;
-  if (!core_->model.node(node)) return fail(Errc::not_found, "there is no node {}", node);
+  if (!core_->model.node(node)) return std::unexpected(core_->no_node(node));
   core_->touch(node);
   core_->set_copy(node, artifact);
   core_->changed();

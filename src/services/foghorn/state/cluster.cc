@@ -53,13 +53,24 @@ const ClusterTerms& Cluster::terms() const { return core_->terms; }
 
 MirrorHealth Cluster::health() const {
   if (!core_->client) return MirrorHealth::current;
-  return core_->mirror ? core_->mirror->health() : MirrorHealth::loading;
+  auto health = core_->is_loaded() ? core_->mirror->health() : MirrorHealth::loading;
+  bool writes_wait = health == MirrorHealth::current && !core_->client->has_primary();
+  return writes_wait ? MirrorHealth::degraded : health;
 }
 
 std::optional<Error> Cluster::problem() const { return core_->problem; }
+awaitable<Error> Cluster::lost_id() { return core_->lost_id(); }
 
 Clock::duration Cluster::age() const {
   return core_->mirror ? core_->mirror->read()->age(Clock::now()) : Clock::duration::zero();
+}
+
+Async<> Cluster::durable(Clock::time_point deadline) {
+  if (!core_->client) co_return fail(Errc::unavailable, "this instance has no Redis");
+  if (auto hears = core_->hears(); !hears) co_return hears;
+  if (health() != MirrorHealth::current) co_return fail(Errc::unavailable, "Redis is away");
+  auto written = co_await core_->journal.written(deadline);
+  co_return written;
 }
 
 std::size_t Cluster::waiting_changes() const { return core_->journal.waiting(); }

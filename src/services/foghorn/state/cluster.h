@@ -72,8 +72,9 @@ class Cluster {
   Cluster(const Cluster&) = delete;
   Cluster& operator=(const Cluster&) = delete;
 
-  // Takes the instance id, loads all there is. Errc::held_elsewhere: another instance that is alive
-  // uses this id. After an error it may be called again, or closed.
+  // Takes the instance id, loads all there is, and merges it with what nodes have said meanwhile.
+  // Errc::held_elsewhere: another instance that is alive uses this id. After an error it may be
+  // called again, or closed.
   Async<> start(Clock::time_point deadline);
   awaitable<void> close();
 
@@ -91,7 +92,8 @@ class Cluster {
   void set_weights(balance::Weights weights);  // of this instance
 
   // --- what nodes and operators say --------------------------------------------------------------
-  // All count at once. Errc::invalid: nothing of it was taken.
+  // All count at once. Errc::invalid: nothing of it was taken. What nodes say is taken before all
+  // is loaded, and merged then; what operators say is not (Errc::unavailable).
   Result<> register_node(const Registration& registration);
   Result<> report(const std::string& node, const NodeReport& report);
   Result<> heartbeat(const std::string& node, bool is_healthy = true);
@@ -119,6 +121,11 @@ class Cluster {
   Result<> add_artifact(const std::string& node, const ArtifactReport& artifact);
   Result<> remove_artifact(const std::string& node, const std::string& content_id);
 
+  // Waits until Redis has all that was said here so far. An error does not undo it: it counts here,
+  // and will be written. Errc::unavailable: Redis is away, or there is none. Errc::timeout: not by
+  // the deadline. Errc::refused, denied: what Redis said.
+  Async<> durable(Clock::time_point deadline);
+
   // --- what is known -----------------------------------------------------------------------------
   std::optional<NodeView> node(const std::string& id) const;
   std::vector<NodeView> nodes(Page page = {}) const;  // by id
@@ -140,8 +147,10 @@ class Cluster {
 
   const ClusterTerms& terms() const;
   MirrorHealth health() const;  // current when there is no Redis
-  // What a person must mend: the id was taken over by another process.
+  // What a person must mend: another process uses our id since we lost it. From then on nothing is
+  // taken and nothing is written here.
   std::optional<Error> problem() const;
+  awaitable<Error> lost_id();           // waits until that is so
   Clock::duration age() const;          // of what was heard from Redis
   std::size_t waiting_changes() const;  // not yet in Redis
   [[nodiscard]] std::shared_ptr<void> publish(Metrics& metrics) const;

@@ -44,13 +44,25 @@ Cluster::Core::Core(asio::any_io_executor on, redis::Client* with, ClusterTerms 
       published(on),
       seen_(std::make_shared<Snapshot>(std::vector<Table>(6), Version{}, Clock::now())),
       turn_(on),
-      tasks_(on) {
+      id_lost_(on),
+      tasks_(on),
+      writing_(on) {
   publish();
 }
 
-Cluster::Core::~Core() { ensure(!is_started_ || is_closed_, "a cluster is closed"); }
+Cluster::Core::~Core() {
+  ensure(phase_ == Phase::idle || phase_ == Phase::closed, "a cluster is closed");
+}
+
+void Cluster::Core::begin() {
+  if (phase_ != Phase::idle) return;
+  phase_ = Phase::loading;
+  tasks_.start("foghorn.publisher", publish_turns());
+  tasks_.start("foghorn.clock", keep_time());
+}
 
 Async<> Cluster::Core::start(Clock::time_point deadline) {
+  begin();
   if (client) {
     auto claimed = co_await claim_id(deadline);
     if (!claimed) co_return claimed;
@@ -63,28 +75,29 @@ Async<> Cluster::Core::start(Clock::time_point deadline) {
     auto ready = co_await mirror->ready(deadline);
     if (!ready) co_return ready;
     catch_up();
+    merge_early();
   }
   publish();
-  if (std::exchange(is_started_, true)) co_return ok;
-  tasks_.start("foghorn.publisher", publish_turns());
-  tasks_.start("foghorn.clock", keep_time());
+  if (std::exchange(phase_, Phase::loaded) == Phase::loaded) co_return ok;
   if (client) {
     tasks_.start("foghorn.follower", follow());
-    tasks_.start("foghorn.writer", journal.write(*mirror));
     tasks_.start("foghorn.identity", keep_id());
+    writing_.start("foghorn.writer", journal.write(*mirror));
   }
   co_return ok;
 }
 
 awaitable<void> Cluster::Core::close() {
-  is_closed_ = true;
-  if (is_started_ && mirror && mirror->health() == MirrorHealth::current) {
+  bool was_loaded = std::exchange(phase_, Phase::closed) == Phase::loaded;
+  if (was_loaded && !problem && mirror && mirror->health() == MirrorHealth::current) {
     journal.mark({Kind::penalty, terms.instance_id});
     co_await journal.flushed(Clock::now() + 1s);
   }
   tasks_.stop();
+  writing_.stop();
   if (mirror) co_await mirror->close();
   co_await tasks_.join();
+  co_await writing_.join();
   lease_.reset();
   if (session_) co_await session_->close();
 }
@@ -107,7 +120,7 @@ awaitable<void> Cluster::Core::keep_time() {
   for (;;) {
     auto now = Clock::now();
     look_for_silence(now);
-    if (mirror) share_penalties(now);
+    if (mirror && has_id()) share_penalties(now);
     co_await sleep_for(std::min<Clock::duration>(tick, terms.stale_after / 4));
   }
 }

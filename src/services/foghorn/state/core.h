@@ -14,6 +14,9 @@
 
 namespace warren::foghorn {
 
+// What is not said is not changed.
+void set_said(NodeState& node, const NodeReport& report);
+
 class Cluster::Core {
  public:
   Core(asio::any_io_executor executor, redis::Client* client, ClusterTerms terms);
@@ -23,8 +26,16 @@ class Cluster::Core {
   // ---------------------------------------------------------------------------
   Async<> start(Clock::time_point deadline);
   awaitable<void> close();
-  Async<> claim_id(Clock::time_point deadline);  // identity.cc
+  // identity.cc
+  Async<> claim_id(Clock::time_point deadline);
+  Async<> try_id();
+  Async<bool> is_id_of_another();
   awaitable<void> keep_id();
+  void give_up_id();
+  bool has_id() const;
+  Error id_is_taken() const;
+  awaitable<Error> lost_id();
+  void begin();                 // what needs no Redis
   awaitable<void> follow();     // what the mirror shows
   awaitable<void> keep_time();  // silence, penalties
   awaitable<void> publish_turns();
@@ -38,12 +49,17 @@ class Cluster::Core {
 
   // --- what nodes say (nodes.cc, streams.cc, artifacts.cc)
   // ----------------------------------------
-  // Errc::unavailable before all is loaded: what is not known yet would be overwritten.
+  // What nodes say counts at once. Errc::held_elsewhere: our id is used by another process.
+  Result<> hears() const;
+  // What operators say needs what is known. Errc::unavailable before all is loaded.
   Result<> loaded() const;
-  NodeRecord heard(const std::string& node);  // of one that has just shown life, maybe new
+  bool is_loaded() const { return !client || phase_ == Phase::loaded; }
+  Error no_node(const std::string& node) const;  // of that name, as far as is known
+  NodeRecord heard(const std::string& node);     // of one that has just shown life, maybe new
   // What a node says of what it carries is said to us from here on, and is a sign of life.
   void touch(const std::string& node);
   void put_own(NodeRecord record);
+  void note_early(const std::string& node, const NodeReport& said, const std::string& host);
   void set_stream(StreamState state);  // written if it says anything new
   void set_instance(StreamInstanceState instance);
   StreamState stream_or_new(std::string_view name) const;
@@ -54,18 +70,26 @@ class Cluster::Core {
   void drop_instance(const std::string& stream, const std::string& node);
   // Nobody carries it any more, if that is so.
   void settle_stream(const std::string& stream);
+  void settle_abandoned();  // once all of what came in is taken
   void take_artifacts(const std::string& node, const std::vector<ArtifactReport>& artifacts);
   void set_copy(const std::string& node, const ArtifactReport& artifact);
   void drop_copy(const std::string& node, const std::string& content_id);
   void forget_node(const std::string& node);  // with all that it carried
   void forget_stream(const std::string& stream);
 
-  // --- what comes in (merge.cc)
+  // --- what was said before all was loaded (early.cc)
+  // ----------------------------------------------
+  void merge_early();  // with what has just been loaded
+  bool take_early(NodeState& incoming);
+  bool lists_artifacts(const std::string& node) const;
+
+  // --- what comes in (incoming.cc)
   // -------------------------------------------------------------------
   void catch_up();  // with what the mirror shows now
   void take(Kind kind, const Entity* before, const Entity* after);
   void take_value(Kind kind, const Entity& entity);
   void take_node(NodeState incoming);
+  void yield_carried(const std::string& node);
   void take_stream(StreamState incoming);
   void take_instance(StreamInstanceState incoming);
   void take_artifact(ArtifactState incoming);
@@ -88,6 +112,7 @@ class Cluster::Core {
 
   void look_for_silence(Clock::time_point now);  // liveness.cc
   bool is_carried(const StreamRecord& stream) const;
+  bool is_carried_here(const StreamRecord& stream) const;  // by a node that reports to us
   std::vector<std::string> idle_modes() const;
   void sweep(Clock::time_point now);
 
@@ -122,17 +147,29 @@ class Cluster::Core {
   Clock::time_point shared_at_ = {}, settled_at_ = {};
   std::deque<std::pair<Clock::time_point, std::string>> arrivals_;  // to be told, the oldest first
 
+  // What a node said before all was loaded, the last word on each member. It counts at once, and
+  // once more on top of what is loaded: so what it left out is as Redis has it.
+  struct EarlyWord {
+    NodeReport said;
+    std::string host;
+    bool is_known = false;  // more than a sign of life, or in Redis
+    bool lists_artifacts = false;
+  };
+  std::map<std::string, EarlyWord> early_;
+
   std::unique_ptr<LeaseSession> session_;
   std::optional<Lease> lease_;
   std::shared_ptr<const Snapshot> seen_;  // what the model has of the mirror
   std::set<std::string> unreadable_;      // keys that were told of
   std::uint64_t published_revision_ = ~std::uint64_t{0};
   Event turn_;
-  bool is_rewritten_ = false;  // since the last look at the mirror
-  bool is_started_ = false, is_closed_ = false;
+  Event id_lost_;
+  std::set<std::string> abandoned_;  // streams that a carrier let go during a look at the mirror
+  bool is_rewritten_ = false;        // since the last look at the mirror
+  enum class Phase { idle, loading, loaded, closed } phase_ = Phase::idle;
   mutable std::atomic_flag locked_;
   std::shared_ptr<const balance::RoutingTable> shown_;
-  TaskGroup tasks_;
+  TaskGroup tasks_, writing_;
 };
 
 }  // namespace warren::foghorn

@@ -28,6 +28,10 @@ std::optional<NodeMode> parse_node_mode(std::string_view word) {
   return {};
 }
 
+WallTime later_than(WallTime seen) {
+  return std::max<WallTime>(WallClock::now(), seen + WallTime::duration(1));
+}
+
 std::string_view bare_name(std::string_view stream) {
   constexpr std::array<std::string_view, 5> prefixes{"live+", "vod+", "pull+", "dvr+",
                                                      "processing+"};

@@ -22,6 +22,9 @@ namespace warren::foghorn {
 
 using WallTime = WallClock::time_point;  // the epoch: not known
 
+// Now, but later than this: who has seen a word says a later one, whatever the clocks say.
+WallTime later_than(WallTime seen);
+
 struct StreamTrack {
   std::string track_id, codec, type;
   double bitrate = 0, fps = 0;
@@ -83,7 +86,9 @@ struct NodeState {
   std::string gpu_cc;
   int port = 0, dtsc_port = 0;
   std::vector<std::string> tags, config_streams;
-  std::uint64_t owner_epoch = 0;  // grows when it turns to another instance of Foghorn
+  // When it turned to the instance that it reports to, in milliseconds; grows with every turn. Of
+  // two values that of the later turn counts, and of one turn the later one.
+  std::uint64_t owner_epoch = 0;
   std::string host;  // its address as it registered, for the rule that nobody pulls from himself
   boost::json::object others;
 };

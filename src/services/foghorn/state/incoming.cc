@@ -1,4 +1,7 @@
 // What other instances wrote, in the order of the log.
+#include <algorithm>
+#include <tuple>
+
 #include "base/age.h"
 #include "base/log.h"
 #include "services/foghorn/state/core.h"
@@ -11,8 +14,16 @@ namespace {
 constexpr std::array kinds{Kind::node,     Kind::stream, Kind::instance,
                            Kind::artifact, Kind::mode,   Kind::penalty};
 
-Clock::duration time_since(WallTime then) {
-  return then == WallTime{} ? std::chrono::years(100) : age_of(then);
+// Of two values of a node: by the turn, and of one turn by the time.
+bool is_older(const NodeState& a, const NodeState& b) {
+  return std::tie(a.owner_epoch, a.last_update) < std::tie(b.owner_epoch, b.last_update);
+}
+
+// How long ago a node that is not known here showed life. What is read at the start has nothing but
+// its stamp. What comes later has just come: a clock that differs does not make it old.
+Clock::duration silence_of(const NodeState& node, bool is_start) {
+  if (node.last_heartbeat == WallTime{}) return std::chrono::years(100);  // never
+  return is_start ? age_of(node.last_heartbeat) : Clock::duration::zero();
 }
 
 }  // namespace
@@ -21,11 +32,23 @@ void Cluster::Core::catch_up() {
   auto next = mirror->read();
   if (next == seen_) return;
   auto before = std::exchange(seen_, next);
+  struct Change {
+    std::string_view id;
+    const Entity *from, *to;
+  };
+  std::vector<Change> changes;
   for (auto kind : kinds) {
     auto type = static_cast<std::size_t>(kind);
+    changes.clear();
     Table::each_change(before->table(type), next->table(type),
-                       [&](const Entity* from, const Entity* to) { take(kind, from, to); });
+                       [&](const Entity* from, const Entity* to) {
+                         changes.push_back({(to ? to : from)->id(), from, to});
+                       });
+    // In the order of the model: at a start there are so many that memory decides how long it takes.
+    std::ranges::sort(changes, {}, &Change::id);
+    for (const auto& change : changes) take(kind, change.from, change.to);
   }
+  settle_abandoned();
   is_rewritten_ = false;
   changed();
 }
@@ -105,7 +128,11 @@ void Cluster::Core::take_value(Kind kind, const Entity& entity) {
 void Cluster::Core::take_node(NodeState incoming) {
   EntityKey key{Kind::node, incoming.node_id};
   const auto* local = model.node(incoming.node_id);
-  if (local && !journal.is_settled(key)) {
+  // What waits here was said before the node turned to somebody else.
+  bool is_early = early_.contains(incoming.node_id);
+  if (is_early && take_early(incoming)) return;
+  bool has_left = local && (is_early || incoming.owner_epoch > local->state.owner_epoch);
+  if (local && !has_left && !journal.is_settled(key)) {
     auto record = *local;
     if (!fill_identity(record.state, incoming)) return;
     mark(key);  // what is on its way does not have it
@@ -115,7 +142,7 @@ void Cluster::Core::take_node(NodeState incoming) {
   NodeRecord record;
   if (local) record = *local;
   // Written by whom it reported to before, and late. (One who does not count epochs says 0.)
-  bool is_late = incoming.owner_epoch > 0 && incoming.owner_epoch < record.state.owner_epoch;
+  bool is_late = !has_left && incoming.owner_epoch > 0 && is_older(incoming, record.state);
   if (is_late && !is_rewritten_) {
     fill_identity(record.state, incoming);
     mark(key);
@@ -130,14 +157,34 @@ void Cluster::Core::take_node(NodeState incoming) {
   if (is_told_there) record.is_own = false;
   auto now = Clock::now();
   if (lives) {
-    record.heard_at = local ? now : now - time_since(record.state.last_heartbeat);
+    record.heard_at = local ? now : now - silence_of(record.state, !is_loaded());
     record.is_silent = now - record.heard_at > terms.stale_after;
   }
   if (record.is_stale() && !was_stale) record.stale_since = now;
   auto id = record.state.node_id;
   model.put_node(std::move(record));
   if (is_told_there) viewers.settle(now, id);
-  if (is_filled) mark(key);
+  // What is on its way here is older, and comes after it.
+  if (is_filled || !journal.is_settled(key)) mark(key);
+  if (has_left) yield_carried(id);
+}
+
+// What waits of it was said before the node left us: what Redis has of it counts.
+void Cluster::Core::yield_carried(const std::string& node) {
+  auto carried = model.carried(node).streams;  // a copy: some go
+  for (const auto& stream : carried) {
+    EntityKey key{Kind::instance, stream, node};
+    if (journal.is_settled(key)) continue;
+    mark(key);
+    const auto* stored = seen_->find(static_cast<std::size_t>(key.kind), key.id());
+    auto instance = stored ? parse_instance(stored->value()) : Result<StreamInstanceState>();
+    if (stored && instance) {
+      model.put_instance(*std::move(instance));
+    } else {
+      model.erase_instance(stream, node);
+      abandoned_.insert(stream);
+    }
+  }
 }
 
 void Cluster::Core::take_stream(StreamState incoming) {
@@ -148,7 +195,15 @@ void Cluster::Core::take_stream(StreamState incoming) {
   if (!journal.is_settled(key)) {
     if (!is_known) return;
     auto state = known->state;
-    if (!fill_identity(state, incoming)) return;
+    if (!(is_loaded() ? fill_identity(state, incoming) : fill_unsaid(state, incoming))) return;
+    mark(key);
+    return model.put_stream(std::move(state), now);
+  }
+  // Written late, by whom a node that carries it has left: what that node said to us counts.
+  bool is_late = is_known && !is_rewritten_ && incoming.last_update < known->state.last_update;
+  if (is_late && is_carried_here(*known)) {
+    auto state = known->state;
+    fill_identity(state, incoming);
     mark(key);
     return model.put_stream(std::move(state), now);
   }
@@ -163,12 +218,18 @@ void Cluster::Core::take_instance(StreamInstanceState incoming) {
   if (!journal.is_settled(key)) {
     if (!known) return;
     auto instance = *known;
-    if (!fill_identity(instance, incoming)) return;
+    if (!(is_loaded() ? fill_identity(instance, incoming) : fill_unsaid(instance, incoming)))
+      return;
     mark(key);
     return model.put_instance(std::move(instance));
   }
   // Nobody but us hears what this node carries; so this was written before it turned to us.
   const auto* carrier = model.node(key.second);
+  if (!known && carrier && carrier->is_own && carrier->lists_streams && !is_rewritten_) {
+    mark(key);  // it is over, and deleted once more
+    abandoned_.insert(key.first);
+    return;
+  }
   if (known && carrier && carrier->is_own && !is_rewritten_) {
     auto ours = *known;
     fill_identity(ours, incoming);
@@ -184,12 +245,15 @@ void Cluster::Core::take_instance(StreamInstanceState incoming) {
 
 void Cluster::Core::take_artifact(ArtifactState incoming) {
   EntityKey key{Kind::artifact, incoming.content_id};
-  if (!journal.is_settled(key)) return;
+  if (is_loaded() && !journal.is_settled(key)) return;
   ArtifactState ours;
   if (const auto* known = model.artifact(incoming.content_id)) ours = *known;
-  auto is_own = [this](const std::string& node) {
+  auto is_own = [&](const std::string& node) {
     const auto* record = model.node(node);
-    return record && record->is_own;
+    if (!record || !record->is_own) return false;
+    // Of its other copies one that reports for the first time has not said anything.
+    return is_loaded() || lists_artifacts(node) ||
+           std::ranges::count(ours.copies, node, &ArtifactCopy::node_id) > 0;
   };
   auto merged = merge_copies(ours, incoming, is_own);
   if (merged.copies != incoming.copies || merged.type != incoming.type) mark(key);
@@ -237,6 +301,7 @@ void Cluster::Core::on_settled(const EntityKey& key, const std::optional<std::st
     take_value(key.kind, *now);
   else
     take_gone(key);
+  settle_abandoned();
   changed();
 }
 
@@ -260,7 +325,8 @@ std::optional<std::string> Cluster::Core::value_of(const EntityKey& key) const {
         return to_json(found->second);
       return {};
     case Kind::penalty:
-      if (key.first != terms.instance_id || shared_penalties_.is_empty() || is_closed_) return {};
+      if (key.first != terms.instance_id || shared_penalties_.is_empty() || phase_ == Phase::closed)
+        return {};
       return to_json(shared_penalties_);
   }
   return {};

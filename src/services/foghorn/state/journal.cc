@@ -5,17 +5,17 @@
 namespace warren::foghorn {
 
 void Journal::mark(EntityKey key) {
-  dirty_.insert(std::move(key));
+  if (dirty_.try_emplace(std::move(key), last_mark_ + 1).second) open_.insert(++last_mark_);
   work_.notify();
 }
 
 bool Journal::is_own(const EntityKey& key, std::string_view value) const {
   auto found = sent_.find(key);
-  return found != sent_.end() && found->second == value;
+  return found != sent_.end() && found->second.value == value;
 }
 
 // What operators say goes before what nodes say, however much that is.
-std::set<EntityKey>::iterator Journal::first() const {
+Journal::Dirty::iterator Journal::first() {
   auto mode = dirty_.lower_bound({Kind::mode, ""});
   return mode != dirty_.end() ? mode : dirty_.begin();
 }
@@ -25,14 +25,15 @@ Batch Journal::take() {
   Batch batch;
   std::size_t bytes = 0;
   while (!dirty_.empty() && batch.size() < mirror::Outbox::batch_changes) {
-    auto key = first();
-    auto value = owner_.value(*key);
-    auto id = key->id();
+    auto next = first();
+    const auto& key = next->first;
+    auto value = owner_.value(key);
+    auto id = key.id();
     bytes += id.size() + (value ? value->size() : 0) + 128;
     if (!batch.empty() && bytes > mirror::Outbox::batch_bytes) break;
-    sent_[*key] = value;
-    batch.push_back({static_cast<std::size_t>(key->kind), std::move(id), std::move(value)});
-    dirty_.erase(key);
+    sent_[key] = {value, next->second};
+    batch.push_back({static_cast<std::size_t>(key.kind), std::move(id), std::move(value)});
+    dirty_.erase(next);
   }
   return batch;
 }
@@ -55,9 +56,12 @@ awaitable<void> Journal::write(Mirror& mirror) {
         applied = co_await mirror.applied(*version, Clock::now() + 10s);
       is_lost = !applied;
       is_told = false;
-    } else if (!std::exchange(is_told, true)) {
-      log::error("foghorn.write_refused", "changes", sent_.size(), "first",
-                 sent_.begin()->first.id(), "why", version.error().what);
+    } else {
+      refusal_ = version.error();
+      ++refusals_;
+      if (!std::exchange(is_told, true))
+        log::error("foghorn.write_refused", "changes", sent_.size(), "first",
+                   sent_.begin()->first.id(), "why", version.error().what);
     }
     settle(is_lost);
     if (!version) co_await sleep_for(1s);  // what is said again would be refused again
@@ -66,18 +70,32 @@ awaitable<void> Journal::write(Mirror& mirror) {
 
 void Journal::settle(bool is_lost) {
   if (!is_lost) owner_.catch_up();
-  auto sent = std::exchange(sent_, {});
-  for (auto& [key, value] : sent) {
-    if (is_lost)
-      dirty_.insert(key);
-    else if (!dirty_.contains(key))
-      owner_.settled(key, value);
+  for (auto& [key, sent] : std::exchange(sent_, {})) {
+    if (is_lost) {
+      auto [dirty, is_new] = dirty_.try_emplace(key, sent.mark);
+      if (!is_new) open_.erase(std::exchange(dirty->second, sent.mark));
+      continue;
+    }
+    open_.erase(sent.mark);
+    if (!dirty_.contains(key)) owner_.settled(key, sent.value);
   }
-  if (waiting() == 0) done_.notify();
+  done_.notify();
 }
 
 awaitable<void> Journal::flushed(Clock::time_point deadline) {
   while (waiting() > 0 && Clock::now() < deadline) co_await done_.wait(deadline);
+}
+
+Async<> Journal::written(Clock::time_point deadline) {
+  auto upto = last_mark_, refusals = refusals_;
+  for (;;) {
+    if (refusals_ != refusals) co_return std::unexpected(*refusal_);
+    if (open_.empty() || *open_.begin() > upto) co_return ok;
+    if (Clock::now() >= deadline) co_return fail(Errc::timeout, "Redis did not answer in time");
+    co_await done_.wait(deadline);
+    auto state = co_await asio::this_coro::cancellation_state;
+    if (is_cancelled(state)) co_return fail(Errc::cancelled, "nobody waits any more");
+  }
 }
 
 }  // namespace warren::foghorn

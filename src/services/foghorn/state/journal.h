@@ -57,15 +57,28 @@ class Journal {
   awaitable<void> write(Mirror& mirror);
   // Waits until all is written, or until the deadline.
   awaitable<void> flushed(Clock::time_point deadline);
+  // Waits until all that was marked so far is written. Errc::timeout: not by the deadline. What
+  // Redis said, when it refused something meanwhile.
+  Async<> written(Clock::time_point deadline);
 
  private:
-  std::set<EntityKey>::iterator first() const;
+  using Dirty = std::map<EntityKey, std::uint64_t>;
+  struct Sent {
+    std::optional<std::string> value;
+    std::uint64_t mark;
+  };
+
+  Dirty::iterator first();
   Batch take();
   void settle(bool is_lost);
 
   Owner owner_;
-  std::set<EntityKey> dirty_;
-  std::map<EntityKey, std::optional<std::string>> sent_;
+  Dirty dirty_;  // by the first mark since it was taken
+  std::map<EntityKey, Sent> sent_;
+  std::uint64_t last_mark_ = 0;
+  std::set<std::uint64_t> open_;  // marks that are not written yet
+  std::optional<Error> refusal_;  // the last one
+  std::uint64_t refusals_ = 0;
   Event work_, done_;
 };
 

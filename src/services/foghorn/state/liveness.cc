@@ -35,6 +35,13 @@ bool Cluster::Core::is_carried(const StreamRecord& stream) const {
   });
 }
 
+bool Cluster::Core::is_carried_here(const StreamRecord& stream) const {
+  return std::ranges::any_of(stream.instances, [this](const auto& each) {
+    const auto* carrier = model.node(each.first);
+    return carrier && carrier->is_own;
+  });
+}
+
 // Of nodes that are gone; one that says more than "normal" waits for its node.
 std::vector<std::string> Cluster::Core::idle_modes() const {
   std::vector<std::string> idle;

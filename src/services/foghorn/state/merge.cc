@@ -42,6 +42,51 @@ bool fill_identity(NodeState& into, const NodeState& from) {
   return filled;
 }
 
+namespace {
+
+template <class T>
+bool fill_empty(T& into, const T& from) {
+  if (into != T{} || from == T{}) return false;
+  into = from;
+  return true;
+}
+
+}  // namespace
+
+bool fill_unsaid(StreamState& into, const StreamState& from) {
+  // Of two origins the first one stays.
+  bool filled = !from.node_id.empty() && into.node_id != from.node_id;
+  if (filled) into.node_id = from.node_id;
+  filled |= fill_identity(into, from);
+  filled |= fill(into.buffer_state, from.buffer_state);
+  filled |= fill(into.last_track_list, from.last_track_list);
+  if (into.raw_details.empty() && !from.raw_details.empty()) {
+    into.raw_details = from.raw_details;
+    into.tracks = from.tracks;
+    into.issues = from.issues;
+    into.has_issues = from.has_issues;
+    filled = true;
+  }
+  // It was live all the time.
+  if (into.status == from.status && from.started_at != WallTime{} &&
+      into.started_at != from.started_at) {
+    into.started_at = from.started_at;
+    filled = true;
+  }
+  filled |= fill_empty(into.others, from.others);
+  return filled;
+}
+
+bool fill_unsaid(StreamInstanceState& into, const StreamInstanceState& from) {
+  bool filled = fill_identity(into, from);
+  filled |= fill(into.buffer_state, from.buffer_state);
+  filled |= fill(into.last_track_list, from.last_track_list);
+  filled |= fill_empty(into.raw_details, from.raw_details);
+  filled |= fill_empty(into.others, from.others);
+  if (into.status != "offline") filled |= fill_empty(into.viewers, from.viewers);
+  return filled;
+}
+
 ArtifactState merge_copies(const ArtifactState& ours, ArtifactState incoming,
                            const std::function<bool(const std::string& node)>& is_own) {
   std::erase_if(incoming.copies, [&](const auto& copy) { return is_own(copy.node_id); });

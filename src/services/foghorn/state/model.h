@@ -19,6 +19,7 @@ struct NodeRecord {
   Clock::time_point stale_since = {};  // if it is
   bool is_silent = false;              // nothing was heard for too long
   bool is_own = false;                 // it reports to this instance
+  bool lists_streams = false;          // and has told it all that it carries
 
   bool is_stale() const { return state.is_stale || is_silent; }
   bool is_active() const { return state.is_healthy && !is_stale(); }

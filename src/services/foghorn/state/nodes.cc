@@ -22,7 +22,8 @@ void set_place(NodeState& node, const NodeReport& report) {
   node.longitude = tidy(*report.longitude);
 }
 
-// What is not said is not changed.
+}  // namespace
+
 void set_said(NodeState& node, const NodeReport& report) {
   if (report.cpu_tenths) node.cpu = tidy(*report.cpu_tenths / 10);
   set_if_said(node.ram_max, report.ram_max);
@@ -55,6 +56,8 @@ void set_said(NodeState& node, const NodeReport& report) {
   if (report.tenant_id && !report.tenant_id->empty()) node.tenant_id = *report.tenant_id;
 }
 
+namespace {
+
 // A report may say only one half of it.
 Result<> check_shares(const NodeState& node) {
   if (node.ram_current > node.ram_max && node.ram_max > 0)
@@ -64,6 +67,14 @@ Result<> check_shares(const NodeState& node) {
   if (node.disk_used_bytes > node.disk_total_bytes && node.disk_total_bytes > 0)
     return fail(Errc::invalid, "disk_used_bytes: more than disk_total_bytes");
   return ok;
+}
+
+// Instances that do not hear of each other would count on from the same number, and one that never
+// heard of the node would begin anew: the time tells which of them it turned to last.
+std::uint64_t next_epoch(const NodeState& node) {
+  using namespace std::chrono;
+  auto now = duration_cast<milliseconds>(node.last_update.time_since_epoch()).count();
+  return std::max(node.owner_epoch + 1, static_cast<std::uint64_t>(std::max<std::int64_t>(now, 1)));
 }
 
 }  // namespace
@@ -76,14 +87,26 @@ NodeRecord Cluster::Core::heard(const std::string& node) {
   record.state.node_id = node;
   if (record.state.cluster_id.empty()) record.state.cluster_id = terms.cluster_id;
   record.state.is_stale = record.is_silent = false;
-  record.state.last_heartbeat = record.state.last_update = WallClock::now();
+  record.state.last_heartbeat = WallClock::now();
+  record.state.last_update = later_than(record.state.last_update);
   record.heard_at = Clock::now();
   return record;
 }
 
+Result<> Cluster::Core::hears() const {
+  if (!problem) return ok;
+  return std::unexpected(*problem);
+}
+
 Result<> Cluster::Core::loaded() const {
-  if (!client || is_started_) return ok;
-  return fail(Errc::unavailable, "this instance does not have the state of the cluster yet");
+  if (!is_loaded())
+    return fail(Errc::unavailable, "this instance does not have the state of the cluster yet");
+  return hears();
+}
+
+Error Cluster::Core::no_node(const std::string& node) const {
+  if (auto known = loaded(); !known) return known.error();
+  return {Errc::not_found, fmt::format("there is no node {}", node)};
 }
 
 void Cluster::Core::touch(const std::string& node) {
@@ -91,41 +114,54 @@ void Cluster::Core::touch(const std::string& node) {
 }
 
 void Cluster::Core::put_own(NodeRecord record) {
-  if (!std::exchange(record.is_own, true)) ++record.state.owner_epoch;
+  if (!std::exchange(record.is_own, true)) {
+    record.state.owner_epoch = next_epoch(record.state);
+    record.lists_streams = false;
+  }
+  if (!is_loaded()) early_.try_emplace(record.state.node_id);
   mark({Kind::node, record.state.node_id});
   model.put_node(std::move(record));
 }
 
+namespace {
+
+// A node that names none of its capabilities leaves them to its reports.
+NodeReport said_in(const Registration& registration) {
+  NodeReport said;
+  said.base_url = registration.base_url;
+  said.tenant_id = registration.tenant_id;
+  said.operational_mode = registration.requested_mode;
+  if (!registration.roles.empty()) said.roles = registration.roles;
+  if (!registration.tags.empty()) said.tags = registration.tags;
+  if (registration.cap_ingest || registration.cap_edge || registration.cap_storage ||
+      registration.cap_processing) {
+    said.cap_ingest = registration.cap_ingest;
+    said.cap_edge = registration.cap_edge;
+    said.cap_storage = registration.cap_storage;
+    said.cap_processing = registration.cap_processing;
+  }
+  return said;
+}
+
+}  // namespace
+
 Result<> Cluster::register_node(const Registration& registration) {
-  if (auto loaded = core_->loaded(); !loaded) return loaded;
+  if (auto hears = core_->hears(); !hears) return hears;
   auto checked = check_registration(registration);
   if (!checked) return checked;
   auto record = core_->heard(registration.node_id);
-  auto& node = record.state;
-  node.is_healthy = true;
-  if (!registration.host.empty()) node.host = registration.host;
-  if (registration.base_url && !registration.base_url->empty())
-    node.base_url = *registration.base_url;
-  if (registration.tenant_id && !registration.tenant_id->empty())
-    node.tenant_id = *registration.tenant_id;
-  set_if_said(node.operational_mode, registration.requested_mode);
-  if (!registration.roles.empty()) node.roles = registration.roles;
-  if (!registration.tags.empty()) node.tags = registration.tags;
-  // A node that names none of its capabilities leaves them to its reports.
-  if (registration.cap_ingest || registration.cap_edge || registration.cap_storage ||
-      registration.cap_processing) {
-    node.cap_ingest = registration.cap_ingest;
-    node.cap_edge = registration.cap_edge;
-    node.cap_storage = registration.cap_storage;
-    node.cap_processing = registration.cap_processing;
-  }
+  auto said = said_in(registration);
+  set_said(record.state, said);
+  record.state.is_healthy = true;
+  if (!registration.host.empty()) record.state.host = registration.host;
   core_->put_own(std::move(record));
+  core_->note_early(registration.node_id, said, registration.host);
   core_->changed();
   return ok;
 }
 
 Result<> Cluster::report(const std::string& node, const NodeReport& report) {
-  if (auto loaded = core_->loaded(); !loaded) return loaded;
+  if (auto hears = core_->hears(); !hears) return hears;
   auto checked = check_id("node_id", node);
   if (checked) checked = check_report(report);
   if (!checked) return checked;
@@ -135,6 +171,7 @@ Result<> Cluster::report(const std::string& node, const NodeReport& report) {
   checked = check_shares(record.state);
   if (!checked) return checked;
   core_->put_own(std::move(record));
+  core_->note_early(node, report, "");
   if (report.streams) core_->take_streams(node, *report.streams);
   if (report.artifacts) core_->take_artifacts(node, *report.artifacts);
   core_->viewers.settle(Clock::now(), node);
@@ -143,8 +180,10 @@ Result<> Cluster::report(const std::string& node, const NodeReport& report) {
 }
 
 Result<> Cluster::heartbeat(const std::string& node, bool is_healthy) {
-  if (auto loaded = core_->loaded(); !loaded) return loaded;
-  if (!core_->model.node(node)) return fail(Errc::not_found, "there is no node {}", node);
+  if (auto hears = core_->hears(); !hears) return hears;
+  if (auto checked = check_id("node_id", node); !checked) return checked;
+  // Before all is loaded anybody may be a node.
+  if (!core_->model.node(node) && core_->is_loaded()) return std::unexpected(core_->no_node(node));
   auto record = core_->heard(node);
   record.state.is_healthy = is_healthy;
   core_->put_own(std::move(record));
@@ -153,22 +192,21 @@ Result<> Cluster::heartbeat(const std::string& node, bool is_healthy) {
 }
 
 Result<> Cluster::disconnect(const std::string& node) {
-  if (auto loaded = core_->loaded(); !loaded) return loaded;
+  if (auto hears = core_->hears(); !hears) return hears;
   const auto* known = core_->model.node(node);
-  if (!known) return fail(Errc::not_found, "there is no node {}", node);
+  if (!known) return std::unexpected(core_->no_node(node));
   auto record = *known;
   if (!record.is_stale()) record.stale_since = Clock::now();
   record.state.is_healthy = false;
   record.state.is_stale = true;
   record.state.last_heartbeat = {};
-  record.state.last_update = WallClock::now();
+  record.state.last_update = later_than(record.state.last_update);
   core_->put_own(std::move(record));
   core_->changed();
   return ok;
 }
 
 Result<> Cluster::connection_lost(const std::string& node) {
-  if (auto loaded = core_->loaded(); !loaded) return loaded;
   const auto* known = core_->model.node(node);
   if (known && !known->is_own) return ok;
   return disconnect(node);
@@ -179,7 +217,7 @@ Result<> Cluster::set_mode(const std::string& node, balance::NodeMode mode, std:
   auto checked = check_id("node_id", node);
   if (!checked) return checked;
   if (set_by.size() > 256) return fail(Errc::invalid, "set_by: more than 256 characters");
-  if (!core_->model.node(node)) return fail(Errc::not_found, "there is no node {}", node);
+  if (!core_->model.node(node)) return std::unexpected(core_->no_node(node));
   // Later than the one before, whatever the clocks say: it is the later word.
   auto set_at = WallClock::now();
   const auto& modes = core_->model.modes();
@@ -194,8 +232,7 @@ Result<> Cluster::set_mode(const std::string& node, balance::NodeMode mode, std:
 Result<> Cluster::forget_node(const std::string& node) {
   if (auto loaded = core_->loaded(); !loaded) return loaded;
   bool has_mode = core_->model.modes().contains(node);
-  if (!core_->model.node(node) && !has_mode)
-    return fail(Errc::not_found, "there is no node {}", node);
+  if (!core_->model.node(node) && !has_mode) return std::unexpected(core_->no_node(node));
   core_->forget_node(node);
   if (has_mode) {
     core_->model.erase_mode(node);

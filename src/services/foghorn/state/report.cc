@@ -211,4 +211,24 @@ Result<Registration> parse_registration(std::string_view text) {
   return registration;
 }
 
+void add(NodeReport& to, const NodeReport& said) {
+  auto each = [&](auto... members) {
+    (..., (said.*members ? void(to.*members = said.*members) : void()));
+  };
+  using R = NodeReport;
+  each(&R::cpu_tenths, &R::ram_max, &R::ram_current, &R::up_speed, &R::down_speed, &R::bw_limit,
+       &R::location, &R::is_healthy, &R::outputs, &R::cap_ingest, &R::cap_edge, &R::cap_storage,
+       &R::cap_processing, &R::roles, &R::tags, &R::config_streams, &R::storage_capacity_bytes,
+       &R::storage_used_bytes, &R::disk_total_bytes, &R::disk_used_bytes, &R::storage_local,
+       &R::storage_bucket, &R::storage_prefix, &R::max_transcodes, &R::current_transcodes,
+       &R::operational_mode);
+  // These are said only by what is not empty.
+  for (auto member : {&R::base_url, &R::tenant_id})
+    if (said.*member && !(said.*member)->empty()) to.*member = said.*member;
+  if (said.latitude && said.longitude && (*said.latitude != 0 || *said.longitude != 0)) {
+    to.latitude = said.latitude;
+    to.longitude = said.longitude;
+  }
+}
+
 }  // namespace warren::foghorn

@@ -40,6 +40,9 @@ struct NodeReport {
   std::optional<std::vector<ArtifactReport>> artifacts;  // likewise
 };
 
+// The later word on each member counts. Streams and artifacts are not among them.
+void add(NodeReport& to, const NodeReport& said);
+
 // The body of POST /v1/nodes/{id}/report. Errc::invalid names the member: "cpu_tenths: 1200 is more
 // than 1000", "ram_current: more than ram_max", "latitude: NaN". At most 4 MiB, 10,000 streams and
 // 100,000 artifacts.

@@ -105,7 +105,7 @@ StreamInstanceState Cluster::Core::instance_or_new(const std::string& stream,
 void Cluster::Core::set_stream(StreamState state) {
   const auto* known = model.stream(state.internal_name);
   if (known && known->is_known && says_the_same(known->state, state)) return;
-  state.last_update = WallClock::now();
+  state.last_update = later_than(state.last_update);
   mark({Kind::stream, state.internal_name});
   model.put_stream(std::move(state), Clock::now());
 }
@@ -155,6 +155,8 @@ bool Cluster::Core::is_origin(std::string_view stream, std::string_view node) co
 // All that the node carries: what is not named it carries no longer.
 void Cluster::Core::take_streams(const std::string& node,
                                  const std::map<std::string, StreamReport>& streams) {
+  auto record = *model.node(node);
+  if (!std::exchange(record.lists_streams, true)) model.put_node(std::move(record));
   auto before = model.carried(node).streams;
   for (const auto& [name, report] : streams) take_stats(node, name, report);
   for (const auto& name : before)
@@ -181,10 +183,14 @@ void Cluster::Core::settle_stream(const std::string& stream) {
   set_stream(std::move(state));
 }
 
+void Cluster::Core::settle_abandoned() {
+  for (const auto& stream : std::exchange(abandoned_, {})) settle_stream(stream);
+}
+
 Result<> Cluster::stream_buffer(const std::string& node, const std::string& stream,
                                 std::string buffer_state, std::string tenant,
                                 std::string playback_id, std::string_view details) {
-  if (auto loaded = core_->loaded(); !loaded) return loaded;
+  if (auto hears = core_->hears(); !hears) return hears;
   auto name = std::string(bare_name(stream));
   auto checked = check_names(node, name);
   if (checked) checked = check_length("buffer_state", buffer_state, 128);
@@ -218,7 +224,7 @@ Result<> Cluster::stream_buffer(const std::string& node, const std::string& stre
 
 Result<> Cluster::stream_tracks(const std::string& node, const std::string& stream,
                                 std::string track_list) {
-  if (auto loaded = core_->loaded(); !loaded) return loaded;
+  if (auto hears = core_->hears(); !hears) return hears;
   auto name = std::string(bare_name(stream));
   auto checked = check_names(node, name);
   if (checked) checked = check_length("track list", track_list, longest_details);
@@ -238,7 +244,7 @@ Result<> Cluster::stream_tracks(const std::string& node, const std::string& stre
 
 Result<> Cluster::stream_stats(const std::string& node, const std::string& stream,
                                const StreamReport& report) {
-  if (auto loaded = core_->loaded(); !loaded) return loaded;
+  if (auto hears = core_->hears(); !hears) return hears;
   auto name = std::string(bare_name(stream));
   auto checked = check_names(node, name);
   if (checked) checked = check_stream_report(name, report);
@@ -251,7 +257,7 @@ Result<> Cluster::stream_stats(const std::string& node, const std::string& strea
 
 Result<> Cluster::stream_progress(const std::string& node, const std::string& stream,
                                   const boost::json::object& details) {
-  if (auto loaded = core_->loaded(); !loaded) return loaded;
+  if (auto hears = core_->hears(); !hears) return hears;
   auto name = std::string(bare_name(stream));
   auto checked = check_names(node, name);
   if (!checked) return checked;
@@ -267,14 +273,16 @@ Result<> Cluster::stream_progress(const std::string& node, const std::string& st
 }
 
 Result<> Cluster::stream_offline(const std::string& node, const std::string& stream) {
-  if (auto loaded = core_->loaded(); !loaded) return loaded;
+  if (auto hears = core_->hears(); !hears) return hears;
   auto name = std::string(bare_name(stream));
   auto checked = check_names(node, name);
   if (!checked) return checked;
-  if (!core_->model.stream(name)) return fail(Errc::not_found, "there is no stream {}", name);
+  // Before all is loaded it may be one that is not known yet.
+  if (!core_->model.stream(name) && core_->is_loaded())
+    return fail(Errc::not_found, "there is no stream {}", name);
   core_->touch(node);
-  if (const auto* known = core_->model.instance(name, node)) {
-    auto instance = *known;
+  if (core_->model.instance(name, node) || !core_->is_loaded()) {
+    auto instance = core_->instance_or_new(name, node);
     set_idle(instance);
     core_->set_instance(std::move(instance));
   }
@@ -312,7 +320,7 @@ void Cluster::Core::forget_stream(const std::string& stream) {
 
 Result<> Cluster::viewer_connected(const std::string& node, const std::string& stream,
                                    const ViewerContact& contact) {
-  if (auto loaded = core_->loaded(); !loaded) return loaded;
+  if (auto hears = core_->hears(); !hears) return hears;
   auto name = std::string(bare_name(stream));
   auto checked = check_names(node, name);
   if (!checked) return checked;
@@ -331,7 +339,7 @@ Result<> Cluster::viewer_connected(const std::string& node, const std::string& s
 
 Result<> Cluster::viewer_disconnected(const std::string& node, const std::string& stream,
                                       const ViewerContact& contact) {
-  if (auto loaded = core_->loaded(); !loaded) return loaded;
+  if (auto hears = core_->hears(); !hears) return hears;
   auto name = std::string(bare_name(stream));
   auto checked = check_names(node, name);
   if (!checked) return checked;
