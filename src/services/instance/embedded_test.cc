@@ -18,7 +18,7 @@ struct Private {
   TempFolder home;
   EmbeddedRedis redis{home.path() / "redis"};
   ~Private() {
-    auto stopped = redis.stop_if_unused(Clock::now() + 5s);
+    auto stopped = redis.stop_if_unused(Clock::now() + 30s);
     if (stopped) (void)*stopped;
   }
 };
@@ -45,7 +45,7 @@ TEST_CASE("it is started once, for this user alone, and stopped when nobody uses
     std::vector<std::thread> starters;
     std::atomic<int> started = 0;
     for (int i = 0; i < 8; ++i)
-      starters.emplace_back([&] { started += own.redis.start(Clock::now() + 10s).has_value(); });
+      starters.emplace_back([&] { started += own.redis.start(Clock::now() + 60s).has_value(); });
     for (auto& starter : starters) starter.join();
     CHECK(started == 8);
     CHECK(own.redis.is_running());
@@ -56,7 +56,7 @@ TEST_CASE("it is started once, for this user alone, and stopped when nobody uses
     CHECK(!*stopped);
     CHECK(own.redis.is_running());
   }
-  auto stopped = own.redis.stop_if_unused(Clock::now() + 5s);
+  auto stopped = own.redis.stop_if_unused(Clock::now() + 30s);
   REQUIRE(stopped);
   CHECK(*stopped);
   CHECK(!own.redis.is_running());
@@ -67,7 +67,7 @@ TEST_CASE("what a crash left behind does not keep it from starting") {
   auto made = own.redis.use();
   std::ofstream(own.redis.socket()) << "no socket";
   std::ofstream(own.home.path() / "redis" / "redis.log") << "old\n";
-  auto started = own.redis.start(Clock::now() + 10s);
+  auto started = own.redis.start(Clock::now() + 60s);
   REQUIRE_MESSAGE(started, started.error().what);
   CHECK(own.redis.is_running());
 }
@@ -75,7 +75,7 @@ TEST_CASE("what a crash left behind does not keep it from starting") {
 TEST_CASE("one that is too busy to answer is not started a second time") {
   Private own;
   auto use = own.redis.use();
-  REQUIRE(own.redis.start(Clock::now() + 10s));
+  REQUIRE(own.redis.start(Clock::now() + 60s));
   auto pid = pid_of(own.redis);
   REQUIRE(pid > 1);
   kill(pid, SIGSTOP);
@@ -84,7 +84,7 @@ TEST_CASE("one that is too busy to answer is not started a second time") {
   kill(pid, SIGCONT);
   REQUIRE(!again);
   CHECK(again.error().code == Errc::timeout);
-  CHECK(own.redis.start(Clock::now() + 10s));
+  CHECK(own.redis.start(Clock::now() + 60s));
   CHECK(pid_of(own.redis) == pid);
 }
 

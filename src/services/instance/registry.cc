@@ -36,11 +36,6 @@ Error explain(const Error& error, const std::string& name, const InstanceTerms& 
   return error;
 }
 
-bool is_passing(Errc code) {
-  return code == Errc::unavailable || code == Errc::timeout || code == Errc::overloaded ||
-         code == Errc::unknown_outcome;
-}
-
 // For this run and no later one under the same name.
 constexpr std::string_view stop_word = "stop ";
 std::string stop_order(const InstanceEntry& entry) { return std::string(stop_word) + entry.run_id; }
@@ -157,7 +152,7 @@ Async<Instance> Registry::stand_by(LeaseSession& session, InstanceTerms terms,
     auto joined = co_await join(session, terms);
     bool is_taken = !joined && joined.error().what == taken.what;
     // Without Redis nobody has anything to do but to wait for it.
-    if (!is_taken && (joined || !is_passing(joined.error().code))) co_return joined;
+    if (!is_taken && (joined || !passes(joined.error()))) co_return joined;
     auto rest = co_await client_.ask(redis::Command("PTTL", keys_.lock(terms.name)));
     auto wait = std::chrono::milliseconds(rest ? std::max<std::int64_t>(rest->number, 10) : 1000);
     auto order = co_await orders.next(Clock::now() + wait);

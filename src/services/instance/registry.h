@@ -76,6 +76,8 @@ class Registry {
   // The client outlives it.
   Registry(redis::Client& client, std::string prefix);
   const InstanceKeys& keys() const { return keys_; }
+  // For the session that a name is taken in: LeaseSession session(client, ttl, registry.room()).
+  LeaseRoom room() const { return {keys_.start(), keys_.start()}; }
 
   // Errc::held_elsewhere: the name, or the workspace, is in use; Errc::invalid: the name.
   Async<Instance> join(LeaseSession& session, InstanceTerms terms);

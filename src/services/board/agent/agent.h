@@ -85,7 +85,12 @@ class Agent {
   Async<bool> perform_granted(board::Claim claim, board::BidType type);
   Async<bool> has_result(const board::Claim& claim);
   Async<board::Artefact> produce(const board::Claim& claim, board::BidType type);
+  // Until it is written or the grant is over: false then.
+  Async<bool> deliver(const board::Claim& claim, board::BidType type, board::Artefact result);
+  Async<bool> deliver_once(const board::Claim& claim, board::BidType type,
+                           const board::Artefact& result);
   Async<> write(const board::Claim& claim, board::Artefact result);
+  Async<> give_up(const board::Claim& claim, const Error& why);
 
   Board board_;
   AgentTerms terms_;

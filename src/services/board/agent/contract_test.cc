@@ -113,8 +113,10 @@ TEST_CASE("a failure says why, with what the tool wrote, cut between two charact
 TEST_CASE("how a tool ended badly is said in words") {
   ToolEnd end;
   CHECK(complaint(end, 5s).empty());
-  end.exit_code = 2;
-  CHECK(complaint(end, 5s) == "the tool exited with code 2");
+  for (int code : {1, 2, 127, 255}) {
+    end.exit_code = code;
+    CHECK(complaint(end, 5s) == fmt::format("the tool exited with code {}", code));
+  }
   end.exit_code = -1;
   end.signal = 9;
   CHECK(complaint(end, 5s) == "the tool was ended by signal 9");

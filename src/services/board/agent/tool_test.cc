@@ -119,7 +119,7 @@ TEST_CASE("a tool that ignores SIGTERM is killed after the grace") {
   CHECK(end.exit_code == -1);
   CHECK(end.signal == SIGKILL);
   CHECK(Clock::now() - began >= 400ms);
-  CHECK(Clock::now() - began < 3s);
+  CHECK(Clock::now() - began < 20s);
 }
 
 TEST_CASE("at the deadline a tool may clean up, and what it wrote is kept") {

@@ -6,6 +6,7 @@
 #include "services/board/agent/contract.h"
 #include "services/board/agent/insist.h"
 #include "services/board/agent/job.h"
+#include "services/board/orchestrator/control.h"
 
 namespace warren {
 
@@ -66,23 +67,55 @@ Async<bool> Agent::perform_granted(Claim claim, BidType type) {
   log::info("agent.began", "role", role_.name, "claim", claim.id, "as", name(type));
   auto result = co_await produce(claim, type);
   if (!result) co_return std::unexpected(result.error());
+  auto delivered = co_await deliver(claim, type, *std::move(result));
+  co_return delivered;
+}
+
+// To run the tool again may cost a lot, so what it made is kept for as long as anybody wants it,
+// whatever the server says.
+Async<bool> Agent::deliver(const Claim& claim, BidType type, Artefact result) {
+  for (Clock::duration pause = 100ms;; pause = std::min<Clock::duration>(pause * 2, 5s)) {
+    auto delivered = co_await deliver_once(claim, type, result);
+    auto state = co_await asio::this_coro::cancellation_state;
+    if (delivered || is_cancelled(state)) co_return delivered;
+    auto level = passes(delivered.error()) ? log::Level::warn : log::Level::error;
+    log::event(level, "agent.result_kept", "role", role_.name, "claim", claim.id, "why",
+               delivered.error().what);
+    co_await sleep_for(pause);
+  }
+}
+
+Async<bool> Agent::deliver_once(const Claim& claim, BidType type, const Artefact& result) {
   // Meanwhile somebody may have ended the claim, or granted it anew.
-  auto read = [&] { return board_.claim(claim.id); };
-  auto now = co_await insist(read);
-  if (!now) co_return std::unexpected(now.error());
-  if (agent::granted_as(*now, role_.name) != type) {
+  auto now = co_await board_.claim(claim.id);
+  bool is_gone = !now && now.error().code == Errc::not_found;
+  if (!now && !is_gone) co_return std::unexpected(now.error());
+  if (is_gone || agent::granted_as(*now, role_.name) != type) {
     log::info("agent.result_dropped", "role", role_.name, "claim", claim.id, "status",
-              name(now->status));
+              is_gone ? "deleted" : name(now->status));
     co_return false;
   }
-  auto written = co_await write(claim, *std::move(result));
-  if (written) co_return true;
-  if (agent::is_weather(written.error().code) || written.error().code == Errc::cancelled)
-    co_return std::unexpected(written.error());
-  // To run the tool again would not help, and may cost a lot.
-  log::error("agent.result_lost", "role", role_.name, "claim", claim.id, "why",
-             written.error().what);
+  auto written = co_await write(claim, result);
+  if (!written && !passes(written.error())) written = co_await give_up(claim, written.error());
+  if (!written) co_return std::unexpected(written.error());
   co_return true;
+}
+
+// It can never be written, so that is told in its place: by a Failure, or where that cannot be
+// written either, by the end of the claim. A user may try both again.
+Async<> Agent::give_up(const Claim& claim, const Error& why) {
+  auto reason = fmt::format("what {} made could not be written: {}", role_.name, why.what);
+  auto failure = agent::failure_of(role_, claim, reason);
+  auto told = co_await write(claim, std::move(failure));
+  if (!told && !passes(told.error())) {
+    auto ended = co_await orchestrator::cancel(board_, claim.id, reason);
+    if (ended)
+      told = ok;
+    else
+      told = std::unexpected(ended.error());
+  }
+  if (told) log::error("agent.result_lost", "role", role_.name, "claim", claim.id, "why", why.what);
+  co_return told;
 }
 
 Async<Artefact> Agent::produce(const Claim& claim, BidType type) {
@@ -111,15 +144,11 @@ Async<> Agent::write(const Claim& claim, Artefact result) {
   auto create = [&] {
     return is_rework ? board_.create_next_version(result) : board_.create_artefact(result);
   };
-  auto created = co_await insist(create);
-  if (!created && created.error().code == Errc::invalid) {
-    result = agent::failure_of(role_, claim, created.error().what);
-    is_rework = false;
-    created = co_await insist(create);
-  }
+  auto created = co_await create();
   if (!created && created.error().code == Errc::refused) {
     auto is_there = co_await has_result(claim);
-    if (is_there && *is_there) {
+    if (!is_there) co_return std::unexpected(is_there.error());
+    if (*is_there) {
       log::info("agent.was_second", "role", role_.name, "claim", claim.id);
       co_return ok;
     }

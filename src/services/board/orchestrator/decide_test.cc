@@ -122,6 +122,66 @@ TEST_CASE("a claim waits for the bids of all roles, until the time for bids is o
   CHECK(decision.look_again == facts.now + 1000ms);
 }
 
+TEST_CASE(
+    "a bid that comes after the time for bids, or is changed then, counts in no later phase") {
+  auto terms = three_roles();
+  terms.roles["painter"] = {};
+  auto facts = with_bids({{"coder", BidType::exclusive}, {"reviewer", BidType::review}});
+  facts.now = t0 + 1000ms;
+  auto decision = decide(facts, terms);
+  CHECK(granted_to(decision) == Words{"reviewer/review"});
+  CHECK(events(decision) == Words{"claim_granted", "bids_missing"});
+  facts = after(facts, decision);
+  facts.bids["writer"] = BidType::claim;
+  facts.bids["painter"] = BidType::review;
+  facts.bids["coder"] = BidType::claim;
+  CHECK(decide(facts, terms).is_nothing());
+
+  facts.children = {child_by("reviewer")};
+  auto queued = facts;
+  decision = decide(facts, terms);
+  CHECK(granted_to(decision) == Words{"coder/exclusive"});
+  auto counted = bids(BidType::exclusive, BidType::review, BidType::ignore);
+  counted["painter"] = BidType::ignore;
+  CHECK(decision.changed->phase_state->all_bids == counted);
+
+  // Nor behind parallel work.
+  auto parallel = with_bids(bids(BidType::claim, BidType::ignore, BidType::ignore));
+  parallel = after(parallel, decide(parallel, three_roles()));
+  parallel.bids["writer"] = BidType::exclusive;
+  parallel.children = {child_by("coder")};
+  CHECK(decide(parallel, three_roles()).changed->status == ClaimStatus::complete);
+
+  // Nor while the claim waits for a worker.
+  queued.busy = {"coder"};
+  decision = decide(queued, terms);
+  CHECK(events(decision) == Words{"review_approved", "claim_queued"});
+  queued = after(queued, decision);
+  queued.bids["coder"] = BidType::ignore;
+  queued.bids["painter"] = BidType::exclusive;
+  queued.busy.clear();
+  CHECK(granted_to(decide(queued, terms)) == Words{"coder/exclusive"});
+}
+
+TEST_CASE("what is granted is not granted again, however often it is looked at") {
+  auto terms = three_roles();
+  for (auto bid : {BidType::review, BidType::claim, BidType::exclusive}) {
+    auto facts = with_bids(bids(bid, BidType::ignore, BidType::exclusive));
+    facts = after(facts, decide(facts, terms));
+    for (auto later : {0s, 1s, 3600s}) {
+      facts.now = t0 + later;
+      facts.bids["reviewer"] = BidType::exclusive;
+      CHECK(decide(facts, terms).is_nothing());
+    }
+    // Whoever takes over reminds the agent, and changes nothing.
+    facts.told_at.reset();
+    auto decision = decide(facts, terms);
+    CHECK(!decision.changed);
+    CHECK(granted_to(decision) == Words{"coder/" + std::string(name(bid))});
+    CHECK(events(decision).empty());
+  }
+}
+
 TEST_CASE("whoever takes over tells the claim again, if somebody has not bid") {
   auto terms = three_roles();
   auto facts = with_bids({{"coder", BidType::exclusive}});

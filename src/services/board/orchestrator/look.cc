@@ -12,12 +12,6 @@ using namespace orchestrator;
 
 namespace {
 
-// What trying again soon does not change.
-bool is_lasting(const Error& error) {
-  return error.code == Errc::protocol || error.code == Errc::not_found ||
-         error.code == Errc::invalid || error.code == Errc::refused;
-}
-
 // A claim goes through at most four phases; more changes in a row are our mistake, and must not
 // keep the others waiting.
 constexpr int most_steps = 16;
@@ -54,7 +48,7 @@ awaitable<void> Orchestrator::claim(Part target) {
   }
   --looks_;
   pump();
-  if (made || note(made.error(), "claim an artefact", target.id) || is_lasting(made.error()))
+  if (made || note(made.error(), "claim an artefact", target.id) || !passes(made.error()))
     co_return;
   co_await sleep_for(retry_after);
   auto state = co_await asio::this_coro::cancellation_state;
@@ -106,7 +100,7 @@ Orchestrator::Outcome Orchestrator::judge(OpenClaim& open, const Error& error) {
     return Outcome::done;
   }
   if (note(error, "decide on a claim", id)) return Outcome::done;
-  return is_lasting(error) ? Outcome::done : Outcome::later;  // done: until the next sweep
+  return passes(error) ? Outcome::later : Outcome::done;  // done: until the next sweep
 }
 
 Async<> Orchestrator::read(OpenClaim& open) {
@@ -136,7 +130,7 @@ Async<> Orchestrator::read(OpenClaim& open) {
       auto received = co_await board_.artefact(result);
       if (received)
         children->items.push_back(*std::move(received));
-      else if (!is_lasting(received.error()))
+      else if (passes(received.error()))
         co_return std::unexpected(received.error());
     }
   open.facts.claim = *std::move(claim);

@@ -1,7 +1,5 @@
 #include "services/board/orchestrator/workflows.h"
 
-#include <deque>
-
 #include "base/age.h"
 
 namespace warren::orchestrator {
@@ -11,6 +9,7 @@ using namespace board;
 namespace {
 
 constexpr std::size_t most_nodes = 1'000'000;
+constexpr std::size_t most_goals = 100'000;
 
 }  // namespace
 
@@ -48,8 +47,7 @@ Async<Standing> Workflows::standing(std::string artefact_id) {
 Async<> Workflows::read(std::string goal) {
   auto began = forgotten_;
   auto first = co_await board_.artefact(goal);
-  auto started_at = Clock::now();
-  if (first && first->created_at != UnixTime{}) started_at -= age_of(first->created_at);
+  auto started_at = start_of(goal, first ? first->created_at : UnixTime{});
   if (began != forgotten_) co_return ok;
   if (nodes_.try_emplace(goal, Node{goal, 0}).second) workflows_[goal] = {1, started_at};
   std::deque<std::string> below{goal};
@@ -69,6 +67,23 @@ Async<> Workflows::read(std::string goal) {
   co_return ok;
 }
 
+Clock::time_point Workflows::start_of(const std::string& goal, UnixTime stamp) {
+  auto known = starts_.find(goal);
+  if (known != starts_.end()) return known->second;
+  auto start = Clock::now();
+  if (stamp != UnixTime{}) start -= age_of(stamp);
+  note_start(goal, start);
+  return start;
+}
+
+void Workflows::note_start(const std::string& goal, Clock::time_point at) {
+  if (!starts_.try_emplace(goal, at).second) return;
+  goals_.push_back(goal);
+  if (goals_.size() <= most_goals) return;
+  starts_.erase(goals_.front());
+  goals_.pop_front();
+}
+
 void Workflows::add(const std::string& id, const std::string& source) {
   auto parent = nodes_.find(source);
   if (parent == nodes_.end()) return;
@@ -78,7 +93,7 @@ void Workflows::add(const std::string& id, const std::string& source) {
 }
 
 void Workflows::on_artefact(const Artefact& artefact) {
-  if (artefact.source_artefacts.empty()) return;
+  if (artefact.source_artefacts.empty()) return note_start(artefact.id, Clock::now());
   if (nodes_.size() > most_nodes) forget();
   add(artefact.id, artefact.source_artefacts[0]);
   if (reading_ > 0) heard_.emplace_back(artefact.id, artefact.source_artefacts[0]);

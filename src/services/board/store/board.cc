@@ -14,8 +14,6 @@ namespace {
 
 const auto create_artefact_script = writing(scripts::create_artefact);
 
-constexpr auto fence_retention_ms = "86400000";
-
 // Errors that a script gives its own meaning.
 Error meaning(Error error) {
   constexpr std::string_view fenced = "FENCED ";
@@ -37,7 +35,8 @@ Result<Board> Board::open(redis::Client& client, std::string_view prefix,
 Async<Reply> Board::write(const redis::Script& script, Words keys, Words args,
                           WriteTerms terms) const {
   keys.insert(keys.begin(), terms.fence ? terms.fence->key : keys_.nothing());
-  Words head{"", "", fence_retention_ms, std::to_string(terms.announcements.size())};
+  Words head{"", "", std::to_string(fence_retention.count()),
+             std::to_string(terms.announcements.size())};
   if (terms.fence) {
     head[0] = std::to_string(terms.fence->token.epoch);
     head[1] = std::to_string(terms.fence->token.counter);

@@ -47,12 +47,14 @@ class BoardKeys {
   std::string unclaimed() const { return in("x:unclaimed"); }  // artefacts by time of creation
   // What came of an artefact, in the order in which it was heard of.
   std::string children(std::string_view id) const { return in("x:children:", id); }
-  std::string orchestrator() const { return in("x:orchestrator"); }  // a lease
+  std::string orchestrator() const { return in("x:orchestrating"); }  // a lease
   std::string paused() const { return in("x:paused"); }
   std::string cancelled() const { return in("x:cancelled"); }  // goals
   std::string nothing() const { return in("x:-"); }            // never exists
 
   const std::string& root() const { return root_; }  // "holt:demo:"
+  // Where whoever holds that lease has the key of its session, and hears of grants.
+  std::string sessions() const { return in("x:"); }
   // A glob that matches all keys and channels that begin so, and no others.
   std::string all(std::string_view begin = "") const;
 
