@@ -1,0 +1,45 @@
+#pragma once
+// Makes a fleet as large as a router says it should be.
+//
+//   router ── GET /v1/scale {nodes, wanted, reason} ──> Autoscaler ── set(wanted) ──> ScaleDriver
+//
+// The router decides (plan/scaler.h), and looks long enough that one may do as it says. While no
+// router answers nothing changes: not to know is no reason to end a node.
+#include <cstddef>
+#include <memory>
+#include <string>
+
+#include "base/task.h"
+#include "net/http/pool.h"
+
+namespace warren::fleet {
+
+// What can start and end nodes.
+class ScaleDriver {
+ public:
+  virtual ~ScaleDriver() = default;
+  // There should be so many, and why. Told again and again: what is so already costs nothing, and a
+  // driver may get there step by step. Ends nodes only so that they hand over what they have.
+  virtual Result<> set(std::size_t nodes, const std::string& reason) = 0;
+};
+
+// Says it, and leaves the rest to whoever reads.
+class PrintDriver : public ScaleDriver {
+ public:
+  Result<> set(std::size_t nodes, const std::string& reason) override;
+
+ private:
+  std::size_t last_ = 0;
+};
+
+struct AutoscaleTerms {
+  HttpUrl router;
+  std::string token = {};
+  std::size_t least = 1, most = 100;
+  std::chrono::milliseconds look = 2s;
+};
+
+// Until it is cancelled.
+awaitable<void> autoscale(AutoscaleTerms terms, ScaleDriver& driver);
+
+}  // namespace warren::fleet

@@ -1,0 +1,257 @@
+#include "services/fleet/router/router.h"
+
+#include "base/log.h"
+
+namespace warren::fleet {
+
+namespace {
+
+// Between two lines of a node that still searches: its deadline is what counts.
+constexpr auto most_silence = 65s;
+constexpr auto still_loading = "the router has not read the catalog yet: try again";
+constexpr std::size_t most_part_bytes = 64u << 20;  // 8 MB of text, as JSON and as base64
+constexpr std::size_t most_refusal_bytes = 64u << 10;
+
+// Whether it could hold something that the query asks for.
+bool concerns(const search::RepoFilter& filter, const Missing& missing) {
+  return filter.says(missing.repo) != search::RepoFilter::Verdict::no;
+}
+
+Missing missing_because(std::string repo, const Error& error) {
+  switch (error.code) {
+    case Errc::timeout:
+      return {std::move(repo), "timeout"};
+    case Errc::overloaded:
+      return {std::move(repo), "overloaded"};
+    default:
+      return {std::move(repo), "unreachable", {}, error.what};
+  }
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Router>> Router::create(const asio::any_io_executor& executor,
+                                               Catalog& catalog, RouterSettings settings,
+                                               Metrics& metrics) {
+  std::unique_ptr<Router> router(new Router(executor, catalog, std::move(settings), metrics));
+  if (auto listens = router->listen(); !listens) return std::unexpected(listens.error());
+  return router;
+}
+
+Router::Router(const asio::any_io_executor& executor, Catalog& catalog, RouterSettings settings,
+               Metrics& metrics)
+    : executor_(executor),
+      catalog_(catalog),
+      settings_(std::move(settings)),
+      metrics_(metrics),
+      pool_(executor, {.most_connections = 64, .piece_time = most_silence}),
+      scaler_(settings_.scale),
+      table_changed_(executor),
+      queries_(metrics.counter("warren_fleet_queries_total", "Queries that were answered.")),
+      incomplete_(metrics.counter("warren_fleet_incomplete_total",
+                                  "Answers in which a repository was missing.")) {}
+
+awaitable<void> Router::run() {
+  using namespace asio::experimental::awaitable_operators;
+  co_await (http_->run() && follow_rows() && follow_nodes() && tell_demand());
+}
+
+void Router::on_table_changed() {
+  ++table_changes_;
+  table_changed_.notify();
+}
+
+awaitable<void> Router::follow_rows() {
+  std::string position;
+  for (;;) {
+    auto now = Clock::now();
+    auto changes = co_await catalog_.changes(position, now + 10s, now + 20s);
+    if (!changes) {
+      log::warn("fleet.no_changes", "why", changes.error().what);
+      co_await sleep_for(settings_.look);
+      continue;
+    }
+    position = changes->position;
+    if (!changes->is_everything && changes->rows.empty() && changes->removed.empty()) continue;
+    // Who has just joined may have been given a row already.
+    if (!knows_owners_of(changes->rows)) co_await look_at_nodes();
+    table_.on_changes(*changes);
+    knows_rows_ = true;
+    on_table_changed();
+  }
+}
+
+awaitable<void> Router::follow_nodes() {
+  for (;;) {
+    bool is_new = co_await look_at_nodes();
+    if (is_new) on_table_changed();
+    if (is_new && knows_rows_) scaler_.on_load(Clock::now(), load_of(table_));
+    co_await sleep_for(settings_.look);
+  }
+}
+
+awaitable<void> Router::settled() {
+  auto is_settled = [this] {
+    if (!knows_rows_ || !knows_nodes_) return false;
+    for (const auto& [name, repo] : table_.repos())
+      for (const auto& [number, slot] : repo.slots)
+        if (slot.row.state != RowState::failed &&
+            (slot.row.state != RowState::ready || !slot.note.has_index))
+          return false;
+    return true;
+  };
+  while (!is_settled()) co_await table_changed_.wait();
+}
+
+awaitable<void> Router::wait_until_ready(const SearchAsk& ask, const search::RepoFilter& filter,
+                                         Clock::time_point until) {
+  for (;;) {
+    if (Clock::now() >= until) co_return;
+    auto plan = table_.plan(table_.limits_of(ask), settings_.zone);
+    auto may_come = [&](const Missing& one) {
+      return one.reason != "unknown" && concerns(filter, one);
+    };
+    if (knows_rows_ && knows_nodes_ && std::ranges::none_of(plan.missing, may_come)) co_return;
+    co_await table_changed_.wait(until);
+  }
+}
+
+Result<Router::ReadQuery> Router::read_query(const std::string& text) {
+  auto query = search::parse_query(text);
+  if (!query) return std::unexpected(query.error());
+  auto filter = search::RepoFilter::of(*query->root);
+  if (!filter) return std::unexpected(filter.error());
+  return ReadQuery{*std::move(query), *std::move(filter)};
+}
+
+Async<Router::ReadQuery> Router::read(std::string text) {
+  if (search::parses_quickly(text)) co_return read_query(text);
+  co_return co_await on_pool(readers_, &Router::read_query, std::move(text));
+}
+
+Async<search::Answer> Router::search(SearchAsk ask, std::vector<Missing>& missing,
+                                     FoundFiles* found) {
+  missing.clear();
+  auto asked = co_await read(ask.query);
+  if (!asked) co_return std::unexpected(asked.error());
+  const auto& filter = asked->filter;
+  if (ask.wait > 0ms) co_await wait_until_ready(ask, filter, Clock::now() + ask.wait);
+  auto deadline = Clock::now() + ask.timeout;
+  if (!knows_rows_ || !knows_nodes_) co_return fail(Errc::unavailable, "{}", still_loading);
+  auto plan = table_.plan(table_.limits_of(ask), settings_.zone, suspects());
+  missing = plan.missing;
+  // One that names no repository asks for none of them in particular.
+  for (const auto& one : missing)
+    if (ask.repos && one.reason == "unclaimed") demand_.on_asked(Clock::now(), one.repo);
+  auto rows = asked_of(plan);
+  Gathered into{.found = found};
+  auto unanswered = co_await ask_nodes(ask, std::move(plan), deadline, into);
+  std::ranges::move(take_orphans(missing), std::back_inserter(unanswered));
+  if (!unanswered.empty() && !into.refused)
+    co_await ask_again(ask, std::move(rows), std::move(unanswered), deadline, into, missing);
+  if (into.refused) co_return std::unexpected(*std::move(into.refused));
+  // What the query leaves out by its name is not missing.
+  std::erase_if(missing, [&](const Missing& one) { return !concerns(filter, one); });
+  co_await learn_progress(missing, deadline);
+  auto terms = terms_of(ask, Clock::now());
+  co_return search::merge_answers(std::move(into.parts), asked->query, terms);
+}
+
+awaitable<std::vector<Missing>> Router::ask_nodes(const SearchAsk& ask, Table::Plan plan,
+                                                  Clock::time_point deadline, Gathered& into) {
+  std::vector<std::optional<Result<Part>>> answers(plan.routes.size());
+  struct Call {
+    Router& router;
+    const SearchAsk& ask;
+    const Table::Plan& plan;
+    Clock::time_point deadline;
+    std::vector<std::optional<Result<Part>>>& answers;
+    FoundFiles* found;
+  } call{*this, ask, plan, deadline, answers, into.found};
+  auto body = [](TaskGroup& tasks, Call& all) -> awaitable<bool> {
+    auto one = [](Call& of, std::size_t place) -> awaitable<void> {
+      auto route = of.plan.routes[place];
+      auto what = of.ask;
+      auto until = of.deadline;
+      if (route.has_other) until = std::min(until, Clock::now() + of.router.settings_.hedge);
+      auto part = co_await of.router.ask_node(std::move(route), std::move(what), until, of.found);
+      of.answers[place].emplace(std::move(part));
+    };
+    for (std::size_t i = 0; i < all.plan.routes.size(); ++i) tasks.start("fleet.ask", one(all, i));
+    co_await tasks.join();
+    co_return true;
+  };
+  co_await with_group(body, call);
+  std::vector<Missing> missing;
+  for (std::size_t i = 0; i < plan.routes.size(); ++i) {
+    const auto& route = plan.routes[i];
+    auto& answer = answers[i];
+    if (answer && *answer) {
+      into.parts.push_back(std::move((*answer)->answer));
+      std::ranges::move((*answer)->missing, std::back_inserter(missing));
+      suspects_.erase(route.session);
+      continue;
+    }
+    Error error = answer ? answer->error() : Error{Errc::cancelled, "it was not asked"};
+    if (error.code == Errc::invalid) {
+      into.refused = std::move(error);
+      continue;
+    }
+    log::warn("fleet.node_failed", "session", route.session, "why", error.what);
+    suspects_[route.session] = Clock::now() + settings_.suspicion;
+    for (const auto& repo : route.repos) missing.push_back(missing_because(repo, error));
+  }
+  co_return missing;
+}
+
+std::vector<NodeSession> Router::suspects() {
+  auto now = Clock::now();
+  std::erase_if(suspects_, [&](const auto& entry) { return entry.second <= now; });
+  std::vector<NodeSession> sessions;
+  for (const auto& [session, until] : suspects_) sessions.push_back(session);
+  return sessions;
+}
+
+void Router::put_loading(HttpAnswer& answer) {
+  put_missing(answer, {Errc::unavailable, still_loading}, {});
+}
+
+std::string Router::node_headers() const {
+  if (settings_.node_token.empty()) return "";
+  return fmt::format("Authorization: Bearer {}\r\n", settings_.node_token);
+}
+
+Async<Part> Router::ask_node(Table::Route route, SearchAsk ask, Clock::time_point deadline,
+                             FoundFiles* found) {
+  auto url = parse_http_url(route.endpoint);
+  if (!url) co_return std::unexpected(url.error());
+  ask.rows = std::move(route.rows);
+  ask.repos.reset();  // the rows say it
+  ask.repo_ids.reset();
+  auto now = Clock::now();
+  ask.timeout =
+      std::max(std::chrono::duration_cast<std::chrono::milliseconds>(deadline - now), 1ms);
+  HttpAsk request{"POST", "/v1/search"};
+  request.headers = "Content-Type: application/json\r\n" + node_headers();
+  if (found) request.headers += "Accept: application/x-ndjson\r\n";
+  request.body = to_json(ask);
+  // Its own deadline ends a search in time to say so.
+  auto call =
+      co_await pool_.begin(*std::move(url), std::move(request), std::nullopt, deadline + 250ms);
+  if (!call) co_return std::unexpected(call.error());
+  auto reply = co_await (*call)->answer();
+  if (!reply) co_return std::unexpected(reply.error());
+  if (reply->status == 429) co_return fail(Errc::overloaded, "the node has too much to do");
+  if (reply->status == 400) {
+    auto why = co_await (*call)->in().rest(most_refusal_bytes);
+    co_return fail(Errc::invalid, "{}", why ? parse_error(*why) : why.error().what);
+  }
+  if (reply->status != 200)
+    co_return fail(Errc::unavailable, "the node answered {}", reply->status);
+  if (found) co_return co_await read_lines(**call, *found);
+  auto body = co_await (*call)->in().rest(most_part_bytes);
+  if (!body) co_return std::unexpected(body.error());
+  co_return parse_part(*body);
+}
+
+}  // namespace warren::fleet
