@@ -9,6 +9,7 @@
 // leaves open: an operation without an end may have happened or not, and what lies behind the last
 // event is not judged.
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -33,10 +34,23 @@ struct LeaseBounds {
   Clock::duration overlap{};  // of two owners' belief
   // Times in which servers could not be reached: waiting is not judged there, nor one ttl longer.
   std::vector<Window> excused = {};
-  // Times in which servers lost data or their clocks stepped: an overlap that begins there may be
-  // this long.
+  // Times in which a server has a lock for somebody who does not believe that yet, or never will.
+  struct Taken {
+    LockId lock;
+    Window window;
+  };
+  std::vector<Taken> taken = {};
+  // When a server handed a lock to the next in line. In times that are not judged that may be
+  // somebody who died or could not say that he left: then it is taken for one ttl, also into times
+  // that are.
+  struct Handed {
+    LockId lock;
+    Clock::time_point at;
+  };
+  std::vector<Handed> handed = {};
+  // Times in which what a fault of the servers did (lost data, a clock that stepped, a primary that
+  // was replaced and does not know it) can make two owners believe.
   std::vector<Window> lossy = {};
-  Clock::duration lossy_overlap{};
 };
 
 class LeaseJudge {
@@ -50,7 +64,8 @@ class LeaseJudge {
   // I2: whoever asks for a lock after another grant was known gets a higher token; none twice. In
   // lossy times a primary that was replaced may go on in its own epoch, below its successor.
   Verdict tokens_grow() const;
-  // I3: nobody believes to own a lock while another does.
+  // I3: nobody believes to own a lock while another does. Belief ends when it ends, whatever the
+  // deadline was; only who was asleep at his deadline believed nothing until he woke.
   Verdict owners_exclude_each_other() const;
   // I4: an owner is told no later than at its deadline, and `lost` is final.
   Verdict losses_are_told() const;
@@ -58,16 +73,28 @@ class LeaseJudge {
   // waits for it.
   Verdict waiters_wake() const;
   // I7: who stands before another in the queue is granted first, if he kept his place: was neither
-  // paused nor in excused times, and was not enqueued again.
+  // paused nor in excused times. Who was enqueued again counts from then on, and may have kept his
+  // first place.
   Verdict waiters_keep_their_order() const;
 
   Verdict first_violation() const;
-  // Those that passed because they began in `lossy` times.
+  // Those that passed because of `lossy` times.
   std::size_t lossy_overlaps() const;
+  // Attempts that were judged for I6, and all of them: the others were in excused times throughout.
+  struct Share {
+    std::size_t judged = 0, all = 0;
+  };
+  Share judged_waiters() const;
+  // How long locks were held, and how much of that I3 does not judge: it was in lossy times.
+  struct HoldTime {
+    Clock::duration excused{}, all{};
+  };
+  HoldTime hold_time() const;
 
  private:
   struct Attempt {
     const LeaseEvent *begun = nullptr, *enqueued = nullptr, *granted = nullptr;
+    bool is_enqueued_again = false;
     const LeaseEvent *renewed = nullptr, *raised = nullptr, *lost = nullptr, *released = nullptr,
                      *ended = nullptr;
   };
@@ -79,6 +106,10 @@ class LeaseJudge {
     const Attempt* attempt;
     Clock::time_point from, until;
   };
+  struct Busy {
+    LockId lock;
+    Clock::time_point from, until;
+  };
   struct Overlap {
     const Hold *first, *second;
   };
@@ -86,6 +117,8 @@ class LeaseJudge {
   void index(const LeaseEvent& event);
   void collect_weather();
   void collect_holds();
+  Clock::time_point end_of_belief(const Attempt& attempt) const;
+  Clock::duration length_outside_losses(Window overlap) const;
   const Attempt& attempt_of(const LeaseEvent& event) const { return attempts_[event.attempt]; }
   Clock::time_point deadline_of(const Attempt& attempt) const;
   Clock::time_point death_of(ProcessId process) const;
@@ -100,7 +133,7 @@ class LeaseJudge {
   template <class Visit>
   void each_overlap(Visit visit) const;
   Verdict ends_in_time(const Attempt& attempt) const;
-  Verdict free_too_long(std::span<const Attempt* const> waiters, std::span<const Hold> holds) const;
+  Verdict free_too_long(std::span<const Attempt* const> waiters, std::span<const Busy> busy) const;
   Verdict waited_through(std::span<const Attempt* const>& waiters, Window calm) const;
   Violation violation(const char* invariant, std::string what,
                       std::vector<const LeaseEvent*> events) const;
@@ -112,14 +145,16 @@ class LeaseJudge {
   std::vector<const LeaseEvent*> deaths_;
   std::vector<Pause> pauses_;    // by process, then time
   std::vector<Window> weather_;  // disjoint, sorted: all during which waiting is not judged
+  std::vector<Window> losses_;   // disjoint, sorted: bounds_.lossy
   std::vector<Hold> holds_;      // by lock, then time
+  std::vector<Busy> busy_;       // by lock, then time: when nobody else could have had it
   Verdict malformed_;
 };
 
 struct MirrorBounds {
   Clock::duration slack{};  // to be scheduled, before a claimed age is measured
-  // A write that was only `local` may vanish when it was acknowledged this long before a fault
-  // that loses data, or this long after it (by a primary that does not know yet).
+  // A write may vanish when it was acknowledged this long before a fault that loses data, or this
+  // long after it (by a primary that does not know yet).
   Clock::duration lost_before{}, lost_after{};
   std::uint64_t first_of_epoch = 0;  // the counter of the first id of each epoch
 };
@@ -129,14 +164,18 @@ class MirrorJudge {
   // The history is sorted, and outlives the judge.
   MirrorJudge(const MirrorHistory& history, MirrorBounds bounds);
 
-  // I5: what was acknowledged as replicated is in the log, and what else is missing is excused by
-  // a fault. Ids below the first of the log count as trimmed.
+  // I5: what was acknowledged is in the log, or a fault excuses that it is missing. Ids below the
+  // first of the log count as trimmed.
   Verdict acknowledged_writes_survive() const;
   std::size_t lost_writes() const;  // the excused ones
   // I10: entries are applied without hole, repeat or swap; in the end every reader has what the
   // server has.
   Verdict entries_are_applied_in_order() const;
   Verdict contents_are_equal() const;
+  // I10: whatever a reader had was what a replay of the log up to there gives; not judged of a
+  // reader that was told later that history was rewritten, or that may have died before it was, nor
+  // of the one snapshot that it goes on to show between being told and having loaded all anew.
+  Verdict snapshots_are_the_log() const;
   // I10: what was acknowledged longer ago than the claimed age is contained.
   Verdict ages_are_true() const;
   // I11: reads do not go back and session reads contain the own writes, unless the reader was told
@@ -146,6 +185,7 @@ class MirrorJudge {
   Verdict first_violation() const;
 
  private:
+  std::set<const MirrorEvent*> reads_of_what_was_left() const;
   bool is_logged(Token id) const;
   bool is_trimmed(Token id) const { return !log_.empty() && id < log_.front(); }
   bool may_be_lost(const MirrorEvent& acknowledged) const;
@@ -155,6 +195,7 @@ class MirrorJudge {
   const MirrorHistory& history_;
   MirrorBounds bounds_;
   std::vector<Token> log_;
+  std::vector<const MirrorEvent*> log_events_;  // those with a digest, by id
   std::vector<const MirrorEvent*> by_process_;
   std::vector<Clock::time_point> faults_;
 };
@@ -165,12 +206,5 @@ struct Level {
   std::int64_t before, after;
 };
 Verdict nothing_leaked(std::span<const Level> levels, std::int64_t tolerance = 0);
-
-// I12: no command is answered twice, or to somebody else.
-struct Answer {
-  std::uint64_t call;
-  ProcessId asked_by, answered_to;
-};
-Verdict answers_reach_their_callers(std::span<const Answer> answers);
 
 }  // namespace warren::history

@@ -7,21 +7,11 @@
 #include <string_view>
 
 #include "base/error.h"
+#include "proof/history/by_time.h"
 
 namespace warren::history {
 
 namespace {
-
-template <class Event>
-void sort_by_time(std::vector<Event>& events) {
-  std::vector<std::size_t> order(events.size());
-  std::iota(order.begin(), order.end(), 0);
-  std::ranges::sort(order, {}, [&](std::size_t i) { return std::pair(events[i].at, i); });
-  std::vector<Event> sorted;
-  sorted.reserve(events.size());
-  for (auto i : order) sorted.push_back(events[i]);
-  events = std::move(sorted);
-}
 
 std::string moment(Clock::time_point time, Clock::time_point origin) {
   if (time == Clock::time_point::max()) return "never";
@@ -184,9 +174,8 @@ MirrorEvent& MirrorHistory::write(Clock::time_point at, MirrorEvent::Kind kind, 
   return events_.emplace_back(MirrorEvent{.at = at, .id = id, .process = process, .kind = kind});
 }
 
-void MirrorHistory::acknowledged(Clock::time_point at, ProcessId process, Token id,
-                                 Durability durability) {
-  write(at, MirrorEvent::Kind::acknowledged, process, id).durability = durability;
+void MirrorHistory::acknowledged(Clock::time_point at, ProcessId process, Token id) {
+  write(at, MirrorEvent::Kind::acknowledged, process, id);
 }
 
 void MirrorHistory::applied(Clock::time_point at, ProcessId reader, Token id) {
@@ -197,8 +186,11 @@ void MirrorHistory::resynced(Clock::time_point at, ProcessId reader, Token id) {
   write(at, MirrorEvent::Kind::resynced, reader, id);
 }
 
-void MirrorHistory::read(Clock::time_point at, ProcessId reader, Token id, Clock::duration age) {
-  write(at, MirrorEvent::Kind::read, reader, id).age = age;
+void MirrorHistory::read(Clock::time_point at, ProcessId reader, Token id, Clock::duration age,
+                         std::uint64_t digest) {
+  auto& event = write(at, MirrorEvent::Kind::read, reader, id);
+  event.age = age;
+  event.digest = digest;
 }
 
 void MirrorHistory::session_read(Clock::time_point at, ProcessId reader, Token id,
@@ -212,8 +204,8 @@ void MirrorHistory::history_rewritten(Clock::time_point at, ProcessId reader, To
 
 void MirrorHistory::data_lost(Clock::time_point at) { write(at, MirrorEvent::Kind::data_lost); }
 
-void MirrorHistory::logged(Clock::time_point at, Token id) {
-  write(at, MirrorEvent::Kind::logged, 0, id);
+void MirrorHistory::logged(Clock::time_point at, Token id, std::uint64_t digest) {
+  write(at, MirrorEvent::Kind::logged, 0, id).digest = digest;
 }
 
 void MirrorHistory::contents(Clock::time_point at, ProcessId reader, std::uint64_t digest) {
@@ -257,8 +249,6 @@ std::string describe(const MirrorEvent& event, Clock::time_point origin) {
     return line + fmt::format(" {:016x}", event.digest);
   if (event.kind == Kind::data_lost) return line;
   line += " " + describe(event.id);
-  if (event.kind == Kind::acknowledged && event.durability == Durability::replicated)
-    line += " (replicated)";
   if (event.kind == Kind::read || event.kind == Kind::session_read)
     line += fmt::format(", age {:.3f} ms",
                         std::chrono::duration<double, std::milli>(event.age).count());

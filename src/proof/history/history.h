@@ -36,7 +36,7 @@ struct Window {
 struct LeaseEvent {
   enum class Kind : std::uint8_t {
     begun,     // somebody wants the lock; deadline: when he stops waiting for it
-    enqueued,  // token: his place. A second one replaces the first: he lost his place meanwhile
+    enqueued,  // token: his place. A second one replaces the first: he may have lost it
     granted,   // since: the server cannot have granted it before; deadline: of the owner's belief
     renewed,   // deadline
     raised,    // the owner holds on under a higher token; since: as above
@@ -102,9 +102,6 @@ class LeaseHistory {
   std::vector<Attempt> attempts_;
 };
 
-// How far a write had got when it was acknowledged.
-enum class Durability : std::uint8_t { local, replicated };
-
 struct MirrorEvent {
   enum class Kind : std::uint8_t {
     acknowledged,       // a write of this process; id
@@ -116,30 +113,31 @@ struct MirrorEvent {
     logged,             // after the run: this id is in the server's log
     contents,           // after the run: what the reader has, as a digest
     server_contents,    // after the run: what the server has
-    data_lost,          // a fault that may lose what was not replicated
+    data_lost,          // a fault that may lose what was acknowledged
   };
   Clock::time_point at;
   Clock::duration age{};
   Token id{};
   std::uint64_t digest = 0;
   ProcessId process = 0;
-  Durability durability = Durability::local;
   Kind kind{};
 };
 
 class MirrorHistory {
  public:
-  void acknowledged(Clock::time_point at, ProcessId process, Token id,
-                    Durability durability = Durability::local);
+  void acknowledged(Clock::time_point at, ProcessId process, Token id);
   void applied(Clock::time_point at, ProcessId reader, Token id);
   void resynced(Clock::time_point at, ProcessId reader, Token id);
   // `age` is what the reader claims: all that was acknowledged longer ago than this is contained.
-  void read(Clock::time_point at, ProcessId reader, Token id, Clock::duration age);
+  // `digest`: of all that it has, or 0.
+  void read(Clock::time_point at, ProcessId reader, Token id, Clock::duration age,
+            std::uint64_t digest = 0);
   void session_read(Clock::time_point at, ProcessId reader, Token id, Clock::duration age);
   void history_rewritten(Clock::time_point at, ProcessId reader, Token from);
   void data_lost(Clock::time_point at);
   // Once the writers have ended and the readers had time to follow.
-  void logged(Clock::time_point at, Token id);
+  // `digest`: of what a replay of the log up to here gives, or 0.
+  void logged(Clock::time_point at, Token id, std::uint64_t digest = 0);
   void contents(Clock::time_point at, ProcessId reader, std::uint64_t digest);
   void server_contents(Clock::time_point at, std::uint64_t digest);
 

@@ -55,10 +55,9 @@ TEST_CASE("an event is one line with its time, who it was and what it says") {
   CHECK(line(2) == "  +1000.000 ms  process 3  killed");
 
   MirrorHistory mirror;
-  mirror.acknowledged(at(1s), 4, {2, 7}, Durability::replicated);
+  mirror.acknowledged(at(1s), 4, {2, 7});
   mirror.session_read(at(1s), 4, {2, 7}, 3ms);
-  CHECK(describe(mirror.events()[0], at(1s)) ==
-        "     +0.000 ms  process 4  acknowledged 2.7 (replicated)");
+  CHECK(describe(mirror.events()[0], at(1s)) == "     +0.000 ms  process 4  acknowledged 2.7");
   CHECK(describe(mirror.events()[1], at(1s)) ==
         "     +0.000 ms  process 4  session_read 2.7, age 3.000 ms");
 }

@@ -22,6 +22,19 @@ Clock::time_point after(Clock::time_point time, Clock::duration more) {
   return time > never - more ? never : time + more;
 }
 
+// Disjoint and sorted.
+void merge(std::vector<Window>& windows) {
+  std::ranges::sort(windows, {}, &Window::from);
+  std::size_t kept = 0;
+  for (auto& window : windows) {
+    if (kept > 0 && window.from <= windows[kept - 1].until)
+      windows[kept - 1].until = std::max(windows[kept - 1].until, window.until);
+    else
+      windows[kept++] = window;
+  }
+  windows.resize(kept);
+}
+
 // By lock, and within that in the order of the history (they point into one vector).
 void sort_by_lock(std::vector<const LeaseEvent*>& events) {
   std::ranges::sort(events,
@@ -88,6 +101,7 @@ void LeaseJudge::index(const LeaseEvent& event) {
                       (event.kind != Kind::begun && is_over)))
     malformed_ = violation("the order of an attempt", "this cannot follow",
                            {attempt.begun, attempt.granted, attempt.ended, &event});
+  attempt.is_enqueued_again |= place && event.kind == Kind::enqueued;
   place = &event;
 }
 
@@ -98,28 +112,56 @@ void LeaseJudge::collect_weather() {
   for (auto& pause : pauses_) weather_.push_back(pause.window);
   for (auto* death : deaths_) weather_.push_back({death->at, death->at});
   for (auto& window : weather_) window.until = after(window.until, bounds_.ttl);
-  std::ranges::sort(weather_, {}, &Window::from);
-  std::size_t kept = 0;
-  for (auto& window : weather_) {
-    if (kept > 0 && window.from <= weather_[kept - 1].until)
-      weather_[kept - 1].until = std::max(weather_[kept - 1].until, window.until);
-    else
-      weather_[kept++] = window;
-  }
-  weather_.resize(kept);
+  merge(weather_);
+  losses_ = bounds_.lossy;
+  merge(losses_);
 }
 
 void LeaseJudge::collect_holds() {
   for (auto& attempt : attempts_) {
     if (!attempt.granted) continue;
-    auto until = std::min(deadline_of(attempt), death_of(attempt.granted->process));
-    if (attempt.lost) until = std::min(until, attempt.lost->at);
-    if (attempt.released) until = std::min(until, attempt.released->at);
-    holds_.push_back({&attempt, attempt.granted->at, until});
+    holds_.push_back({&attempt, attempt.granted->at, end_of_belief(attempt)});
   }
   std::ranges::sort(holds_, [](const Hold& a, const Hold& b) {
     return std::tie(a.attempt->granted->lock, a.from) < std::tie(b.attempt->granted->lock, b.from);
   });
+  for (auto& hold : holds_) {
+    // An unreleased lock is free when its ttl has run out, and its last renewal may have been on
+    // its way when the owner stopped believing.
+    auto* released = hold.attempt->released;
+    bool is_clean = released && released->at == hold.until;
+    busy_.push_back({hold.attempt->granted->lock, hold.from,
+                     is_clean ? hold.until : after(hold.until, bounds_.ttl)});
+  }
+  for (auto& [lock, window] : bounds_.taken) busy_.push_back({lock, window.from, window.until});
+  for (auto& [lock, at] : bounds_.handed) {
+    auto rain = std::ranges::upper_bound(weather_, at, {}, &Window::from);
+    if (rain != weather_.begin() && at <= std::prev(rain)->until)
+      busy_.push_back({lock, at, after(at, bounds_.ttl)});
+  }
+  std::ranges::sort(busy_, [](const Busy& a, const Busy& b) {
+    return std::tie(a.lock, a.from) < std::tie(b.lock, b.from);
+  });
+}
+
+// Not the deadline: whoever believes past it is what the deadline is there to prevent. I4 says how
+// late is too late; that much passes here too.
+Clock::time_point LeaseJudge::end_of_belief(const Attempt& attempt) const {
+  auto process = attempt.granted->process;
+  auto until = std::min(end_, death_of(process));
+  if (attempt.lost) until = std::min(until, attempt.lost->at);
+  if (attempt.released) until = std::min(until, attempt.released->at);
+  auto deadline = deadline_of(attempt);
+  return until > deadline && until <= due(process, deadline) ? deadline : until;
+}
+
+Clock::duration LeaseJudge::length_outside_losses(Window overlap) const {
+  auto length = overlap.until - overlap.from;
+  for (auto& loss : losses_) {
+    auto from = std::max(loss.from, overlap.from), until = std::min(loss.until, overlap.until);
+    if (from < until) length -= until - from;
+  }
+  return length;
 }
 
 Clock::time_point LeaseJudge::deadline_of(const Attempt& attempt) const {
@@ -238,8 +280,8 @@ void LeaseJudge::each_overlap(Visit visit) const {
 Verdict LeaseJudge::owners_exclude_each_other() const {
   Verdict found;
   each_overlap([&](const Hold& first, const Hold& second) {
-    auto length = std::min(first.until, second.until) - second.from;
-    auto allowed = is_lossy(second.from) ? bounds_.lossy_overlap : bounds_.overlap;
+    auto length = length_outside_losses({second.from, std::min(first.until, second.until)});
+    auto allowed = bounds_.overlap;
     if (found || length <= allowed) return;
     auto &one = *first.attempt, &other = *second.attempt;
     found = violation("I3", fmt::format("two owners for {}, {} allowed", ms(length), ms(allowed)),
@@ -255,6 +297,16 @@ std::size_t LeaseJudge::lossy_overlaps() const {
     if (std::min(first.until, second.until) - second.from > bounds_.overlap) ++count;
   });
   return count;
+}
+
+LeaseJudge::HoldTime LeaseJudge::hold_time() const {
+  HoldTime time;
+  for (auto& hold : holds_) {
+    auto length = hold.until - hold.from;
+    time.all += length;
+    time.excused += length - length_outside_losses({hold.from, hold.until});
+  }
+  return time;
 }
 
 Verdict LeaseJudge::losses_are_told() const {
@@ -308,7 +360,7 @@ Verdict LeaseJudge::waited_through(std::span<const Attempt* const>& waiters, Win
 
 // The times in which nobody had the lock, less the weather.
 Verdict LeaseJudge::free_too_long(std::span<const Attempt* const> waiters,
-                                  std::span<const Hold> holds) const {
+                                  std::span<const Busy> busy) const {
   auto calm_since = start_;
   auto rain = weather_.begin();
   auto calm_until = [&](Clock::time_point end) -> Verdict {
@@ -322,15 +374,25 @@ Verdict LeaseJudge::free_too_long(std::span<const Attempt* const> waiters,
     }
     return std::nullopt;
   };
-  for (auto& hold : holds) {
-    if (auto found = calm_until(hold.from)) return found;
-    // An unreleased lock is free when its ttl has run out, and its last renewal may have been on
-    // its way when the owner stopped believing.
-    auto* released = hold.attempt->released;
-    bool is_clean = released && released->at == hold.until;
-    calm_since = std::max(calm_since, is_clean ? hold.until : after(hold.until, bounds_.ttl));
+  for (auto& each : busy) {
+    if (auto found = calm_until(each.from)) return found;
+    calm_since = std::max(calm_since, each.until);
   }
   return calm_until(end_);
+}
+
+LeaseJudge::Share LeaseJudge::judged_waiters() const {
+  Share share;
+  for (auto& attempt : attempts_) {
+    if (!attempt.begun) continue;
+    ++share.all;
+    Window wait{attempt.begun->at, end_of_wait(attempt)};
+    bool is_excused = std::ranges::any_of(weather_, [&](const Window& rain) {
+      return rain.from <= wait.from && wait.until <= rain.until;
+    });
+    if (!is_excused) ++share.judged;
+  }
+  return share;
 }
 
 Verdict LeaseJudge::waiters_wake() const {
@@ -342,13 +404,11 @@ Verdict LeaseJudge::waiters_wake() const {
   std::ranges::sort(waiters, [](auto* a, auto* b) {
     return std::tie(a->begun->lock, a->begun) < std::tie(b->begun->lock, b->begun);
   });
-  std::span<const Hold> holds = holds_;
   for (std::span<const Attempt* const> rest = waiters; !rest.empty();) {
     auto lock = rest.front()->begun->lock;
     auto group = same_lock(rest, [](auto* attempt) { return attempt->begun->lock; });
     rest = rest.subspan(group.size());
-    auto same = std::ranges::equal_range(
-        holds, lock, {}, [](const Hold& hold) { return hold.attempt->granted->lock; });
+    auto same = std::ranges::equal_range(busy_, lock, {}, &Busy::lock);
     if (auto found = free_too_long(group, {same.begin(), same.end()})) return found;
   }
   return std::nullopt;
@@ -368,7 +428,7 @@ Verdict LeaseJudge::waiters_keep_their_order() const {
     if (patient && (patient->enqueued->lock != place.lock ||
                     patient->enqueued->token.epoch != place.token.epoch))
       patient = nullptr;
-    if (patient && attempt->granted &&
+    if (patient && attempt->granted && !attempt->is_enqueued_again &&
         end_of_wait(*patient) > after(attempt->granted->at, bounds_.slack))
       return violation(
           "I7", "a later waiter was granted first",
@@ -383,8 +443,9 @@ Verdict LeaseJudge::waiters_keep_their_order() const {
 
 Verdict LeaseJudge::first_violation() const {
   if (malformed_) return malformed_;
+  // Belief past a deadline is I4, and only what is left of overlaps I3.
   for (auto check : {&LeaseJudge::resources_are_fenced, &LeaseJudge::tokens_grow,
-                     &LeaseJudge::owners_exclude_each_other, &LeaseJudge::losses_are_told,
+                     &LeaseJudge::losses_are_told, &LeaseJudge::owners_exclude_each_other,
                      &LeaseJudge::waiters_wake, &LeaseJudge::waiters_keep_their_order})
     if (auto found = (this->*check)()) return found;
   return std::nullopt;

@@ -342,12 +342,12 @@ TEST_CASE("I3: an owner that believes too long is found") {
           for (auto& other : events)
             if (other.attempt == attempt &&
                 (other.kind == Kind::granted || other.kind == Kind::renewed))
-              other.deadline += 500ms;
+              other.deadline += 1h;
         });
   });
 }
 
-TEST_CASE("I3: an overlap up to the bound passes, and in lossy times up to the other bound") {
+TEST_CASE("I3: an overlap up to the bound passes, and what of it is in lossy times") {
   TwoOwners two;
   two.history.granted(at(5ms), two.alice,
                       {.token = {1, 1}, .since = at(2ms), .deadline = at(50ms)});
@@ -360,12 +360,57 @@ TEST_CASE("I3: an overlap up to the bound passes, and in lossy times up to the o
   CHECK(broken(two.history, with) == "");
   with.overlap = 9ms;
   CHECK(broken(two.history, with) == "I3");
-  with.lossy = {{at(35ms), at(45ms)}};
-  with.lossy_overlap = 10ms;
+  with.overlap = 0ms;
+  with.lossy = {{at(35ms), at(45ms)}, {at(44ms), at(50ms)}};
   CHECK(broken(two.history, with) == "");
   CHECK(LeaseJudge(two.history, with).lossy_overlaps() == 1);
-  with.lossy = {{at(41ms), at(45ms)}};
+  with.lossy = {{at(35ms), at(45ms)}};  // it is over before the overlap is
   CHECK(broken(two.history, with) == "I3");
+  with.lossy = {{at(41ms), at(60ms)}};  // it came later
+  CHECK(broken(two.history, with) == "I3");
+}
+
+TEST_CASE("I3: belief past the own deadline is an overlap, unless the owner slept") {
+  TwoOwners two;
+  two.history.granted(at(5ms), two.alice,
+                      {.token = {1, 1}, .since = at(2ms), .deadline = at(50ms)});
+  auto asleep = two.history;
+  two.history.granted(at(60ms), two.bob,
+                      {.token = {1, 2}, .since = at(59ms), .deadline = at(90ms)});
+  two.history.lost(at(70ms), two.alice);
+  CHECK(LeaseJudge(two.history, bounds).owners_exclude_each_other()->invariant == "I3");
+  asleep.paused(at(45ms), 1);
+  asleep.granted(at(60ms), two.bob, {.token = {1, 2}, .since = at(59ms), .deadline = at(90ms)});
+  asleep.resumed(at(69ms), 1);
+  asleep.lost(at(70ms), two.alice);
+  CHECK(broken(asleep) == "");
+}
+
+TEST_CASE("I3: of the time in which locks are held, what lies in lossy times is counted") {
+  TwoOwners two;
+  two.history.granted(at(10ms), two.alice,
+                      {.token = {1, 1}, .since = at(2ms), .deadline = at(90ms)});
+  two.history.released(at(30ms), two.alice);
+  two.history.granted(at(40ms), two.bob,
+                      {.token = {1, 2}, .since = at(39ms), .deadline = at(90ms)});
+  two.history.released(at(70ms), two.bob);
+  auto with = bounds;
+  CHECK(LeaseJudge(two.history, with).hold_time().all == 50ms);
+  CHECK(LeaseJudge(two.history, with).hold_time().excused == 0ms);
+  with.lossy = {{at(0ms), at(15ms)}, {at(25ms), at(45ms)}, {at(44ms), at(50ms)}};
+  CHECK(LeaseJudge(two.history, with).hold_time().all == 50ms);
+  CHECK(LeaseJudge(two.history, with).hold_time().excused == 20ms);
+}
+
+TEST_CASE("I6: who waits in good times is counted as judged") {
+  TwoOwners two;
+  two.history.ended(at(20ms), two.alice);
+  two.history.ended(at(150ms), two.bob);
+  auto with = bounds;
+  with.excused = {{at(0ms), at(10ms)}};  // and one ttl longer
+  auto share = LeaseJudge(two.history, with).judged_waiters();
+  CHECK(share.all == 2);
+  CHECK(share.judged == 1);
 }
 
 TEST_CASE("I3: what an owner no longer believes does not overlap") {
@@ -512,6 +557,30 @@ TEST_CASE("I6: without weather a waiter gets a free lock within the bound") {
   CHECK(wait(143ms, bounds, true) == "I6");
   with.excused = {{at(41ms), at(50ms)}};
   CHECK(wait(151ms, with) == "I6");
+  // Within that time it may be handed to somebody who is gone.
+  with.excused = {{at(25ms), at(30ms)}};
+  with.handed = {{0, at(110ms)}};
+  CHECK(wait(230ms, with) == "");
+  CHECK(wait(231ms, with) == "I6");
+  with.handed = {{0, at(131ms)}};
+  CHECK(wait(151ms, with) == "I6");
+}
+
+TEST_CASE("I6: a lock is not free while a server has it for somebody who does not believe it yet") {
+  auto wait = [](Clock::duration granted, LockId taken) {
+    TwoOwners two;
+    two.history.granted(at(5ms), two.alice,
+                        {.token = {1, 1}, .since = at(2ms), .deadline = at(90ms)});
+    two.history.released(at(20ms), two.alice);
+    two.history.granted(at(granted), two.bob,
+                        {.token = {1, 2}, .since = at(granted), .deadline = at(900ms)});
+    auto with = bounds;
+    with.taken = {{taken, {at(30ms), at(60ms)}}};
+    return broken(two.history, with);
+  };
+  CHECK(wait(80ms, 0) == "");
+  CHECK(wait(81ms, 0) == "I6");
+  CHECK(wait(41ms, 1) == "I6");  // another lock
 }
 
 TEST_CASE("I6: a lock that was not released is free one ttl after its owner stopped believing") {

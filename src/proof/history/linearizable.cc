@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <optional>
+#include <unordered_map>
 #include <unordered_set>
+#include <utility>
 
 namespace warren::history {
 
@@ -22,6 +24,11 @@ struct MemoryHash {
 
 // Calls and returns of one key in the order of time, as a list from which the calls that are
 // linearized are taken out, with their returns.
+//
+// Most writes that are under way together are seen by nobody, and to try all their orders takes for
+// ever. So, where there are only reads and writes, such a write is not tried at all. When its return
+// is next, it happened just before some write that was linearized while it was under way, or else
+// just now. One without a return is left out. Likewise a read that may be next, and fits, is next.
 class Search {
  public:
   Search(std::span<const Operation> all, std::span<const std::size_t> indexes);
@@ -32,18 +39,25 @@ class Search {
   struct Entry {
     std::size_t operation;
     bool is_call;
-    std::size_t other = none;  // the return of a call
+    std::size_t other = none;  // the return of a call, and its call
     std::size_t previous = none, next = none;
   };
   struct Step {
     std::size_t entry;
     Value state_before;
+    std::size_t hides_before;
+    bool is_forced;  // nothing else need be tried in its place
   };
   static constexpr std::size_t none = SIZE_MAX;
 
-  const Operation& operation_of(std::size_t entry) const {
-    return all_[indexes_[entries_[entry].operation]];
+  const Operation& operation_of(const Entry& entry) const {
+    return all_[indexes_[entry.operation]];
   }
+  void find_unseen();
+  std::size_t first_return() const;
+  bool is_twin_done(std::size_t operation) const;
+  void take(std::size_t entry, Value after, bool is_forced);
+  bool hide(std::size_t returned);
   void unlink(std::size_t entry);
   void relink(std::size_t entry);
   void flip(std::size_t operation) { done_[operation / 64] ^= std::uint64_t(1) << operation % 64; }
@@ -56,13 +70,20 @@ class Search {
   std::vector<Entry> entries_;  // the first is a head that is never taken out
   std::size_t open_ = 0;        // operations with a known return, not yet linearized
   Value state_ = absent;
-  Memory done_;  // one bit per operation, then the state
+  std::size_t hides_ = 0;          // calls before this entry were under way at the last write
+  std::vector<bool> is_unseen_;    // by operation: a write, and nobody read it
+  std::vector<std::size_t> twin_;  // of a write without a return: the same, called before it
+  Memory done_;                    // one bit per operation, then hides_ and the state
   std::unordered_set<Memory, MemoryHash> seen_;
   std::vector<Step> steps_;
 };
 
 Search::Search(std::span<const Operation> all, std::span<const std::size_t> indexes)
-    : all_(all), indexes_(indexes), done_(indexes.size() / 64 + 2) {
+    : all_(all),
+      indexes_(indexes),
+      is_unseen_(indexes.size()),
+      twin_(indexes.size(), none),
+      done_(indexes.size() / 64 + 3) {
   struct Moment {
     Clock::time_point at;
     bool is_return;  // last at the same moment: then the two may overlap
@@ -85,11 +106,67 @@ Search::Search(std::span<const Operation> all, std::span<const std::size_t> inde
     entries_.push_back({.operation = moment.operation, .is_call = !moment.is_return});
     entries_[entry].previous = entry - 1;
     entries_[entry - 1].next = entry;
-    if (moment.is_return)
+    if (moment.is_return) {
       entries_[call_of[moment.operation]].other = entry;
-    else
+      entries_[entry].other = call_of[moment.operation];
+    } else {
       call_of[moment.operation] = entry;
+    }
   }
+  find_unseen();
+}
+
+void Search::find_unseen() {
+  std::unordered_set<Value> seen;
+  bool is_plain = true;  // others than reads see more than what they return
+  for (auto index : indexes_) {
+    auto& operation = all_[index];
+    if (operation.kind > Operation::Kind::write) is_plain = false;
+    bool is_read = operation.kind == Operation::Kind::read;
+    if (is_read && operation.returned != Operation::unknown) seen.insert(operation.result);
+  }
+  std::unordered_map<Value, std::size_t> last;
+  for (auto& entry : entries_) {
+    if (!entry.is_call || operation_of(entry).kind != Operation::Kind::write) continue;
+    auto value = operation_of(entry).argument;
+    is_unseen_[entry.operation] = is_plain && !seen.contains(value);
+    if (entry.other != none) continue;
+    auto [before, is_first] = last.try_emplace(value, entry.operation);
+    if (!is_first) twin_[entry.operation] = std::exchange(before->second, entry.operation);
+  }
+}
+
+std::size_t Search::first_return() const {
+  auto entry = entries_[0].next;
+  while (entries_[entry].is_call) entry = entries_[entry].next;
+  return entry;
+}
+
+// Of two that are the same, and may happen at any time, the first can take the other's place.
+bool Search::is_twin_done(std::size_t operation) const {
+  auto twin = twin_[operation];
+  return twin == none || (done_[twin / 64] >> twin % 64 & 1) != 0;
+}
+
+void Search::take(std::size_t entry, Value after, bool is_forced) {
+  steps_.push_back({entry, state_, hides_, is_forced});
+  state_ = after;
+  unlink(entry);
+  if (entries_[entry].other == none) return;
+  unlink(entries_[entry].other);
+  --open_;
+}
+
+// The write that returns here, if nobody saw it.
+bool Search::hide(std::size_t returned) {
+  auto operation = entries_[returned].operation;
+  if (!is_unseen_[operation]) return false;
+  auto call = entries_[returned].other;
+  bool is_overwritten = call < hides_;
+  flip(operation);
+  take(call, is_overwritten ? state_ : all_[indexes_[operation]].argument, true);
+  if (!is_overwritten) hides_ = returned;
+  return true;
 }
 
 void Search::unlink(std::size_t entry) {
@@ -105,38 +182,41 @@ void Search::relink(std::size_t entry) {
 }
 
 bool Search::try_next(std::size_t entry) {
-  auto& operation = operation_of(entry);
-  auto after = apply(operation, state_);
-  bool is_unknown = operation.returned == Operation::unknown;
+  auto operation = entries_[entry].operation;
+  if (is_unseen_[operation] || !is_twin_done(operation)) return false;
+  auto after = apply(operation_of(entries_[entry]), state_);
   // What may be left out is worth trying only if it changes something.
-  if (!after || (is_unknown && *after == state_)) return false;
-  flip(entries_[entry].operation);
+  if (!after || (entries_[entry].other == none && *after == state_)) return false;
+  flip(operation);
+  bool is_read = operation_of(entries_[entry]).kind == Operation::Kind::read;
+  auto hides = is_read ? hides_ : first_return();
   done_.back() = *after;
-  if (!seen_.insert(done_).second) {
-    flip(entries_[entry].operation);
+  done_[done_.size() - 2] = hides;
+  if (!is_read && !seen_.insert(done_).second) {
+    flip(operation);
     return false;
   }
-  steps_.push_back({entry, state_});
-  state_ = *after;
-  unlink(entry);
-  if (is_unknown) return true;
-  unlink(entries_[entry].other);
-  --open_;
+  take(entry, *after, is_read);
+  hides_ = hides;
   return true;
 }
 
-// Takes the last step back and returns its entry.
+// Takes the last step back that has an alternative, and returns its entry; none: there is no more.
 std::size_t Search::undo() {
-  auto [entry, state_before] = steps_.back();
-  steps_.pop_back();
-  state_ = state_before;
-  flip(entries_[entry].operation);
-  if (entries_[entry].other != none) {
-    relink(entries_[entry].other);
-    ++open_;
+  while (!steps_.empty()) {
+    auto [entry, state_before, hides_before, is_forced] = steps_.back();
+    steps_.pop_back();
+    state_ = state_before;
+    hides_ = hides_before;
+    flip(entries_[entry].operation);
+    if (entries_[entry].other != none) {
+      relink(entries_[entry].other);
+      ++open_;
+    }
+    relink(entry);
+    if (!is_forced) return entry;
   }
-  relink(entry);
-  return entry;
+  return none;
 }
 
 void Search::remember_longest(std::size_t blocked, Linearizability& result) const {
@@ -150,16 +230,20 @@ bool Search::run(std::size_t& budget, Linearizability& result) {
   for (auto entry = entries_[0].next; open_ > 0;) {
     if (budget == 0) return false;
     --budget;
-    if (!entries_[entry].is_call) {
+    bool is_call = entries_[entry].is_call;
+    if (is_call ? try_next(entry) : hide(entry)) {
+      entry = entries_[0].next;
+    } else if (is_call) {
+      entry = entries_[entry].next;
+    } else {
       // It returned, and none of those that were called before it can be next.
       remember_longest(entry, result);
-      if (steps_.empty()) {
+      auto last = undo();
+      if (last == none) {
         result.answer = Linearizability::Answer::illegal;
         return true;
       }
-      entry = entries_[undo()].next;
-    } else {
-      entry = try_next(entry) ? entries_[0].next : entries_[entry].next;
+      entry = entries_[last].next;
     }
   }
   return true;

@@ -26,10 +26,12 @@ MirrorJudge::MirrorJudge(const MirrorHistory& history, MirrorBounds bounds)
   ensure(std::ranges::is_sorted(history.events(), {}, &MirrorEvent::at), "a history is sorted");
   for (auto& event : history.events()) {
     if (event.kind == Kind::logged) log_.push_back(event.id);
+    if (event.kind == Kind::logged && event.digest != 0) log_events_.push_back(&event);
     if (event.kind == Kind::data_lost) faults_.push_back(event.at);
     by_process_.push_back(&event);
   }
   std::ranges::sort(log_);
+  std::ranges::sort(log_events_, {}, &MirrorEvent::id);
   std::ranges::sort(by_process_, [](auto* a, auto* b) {
     return std::tie(a->process, a) < std::tie(b->process, b);
   });
@@ -48,11 +50,10 @@ Violation MirrorJudge::violation(const char* invariant, std::string what,
 bool MirrorJudge::is_logged(Token id) const { return std::ranges::binary_search(log_, id); }
 
 bool MirrorJudge::may_be_lost(const MirrorEvent& acknowledged) const {
-  return acknowledged.durability == Durability::local &&
-         std::ranges::any_of(faults_, [&](Clock::time_point fault) {
-           return fault - bounds_.lost_before <= acknowledged.at &&
-                  acknowledged.at <= fault + bounds_.lost_after;
-         });
+  return std::ranges::any_of(faults_, [&](Clock::time_point fault) {
+    return fault - bounds_.lost_before <= acknowledged.at &&
+           acknowledged.at <= fault + bounds_.lost_after;
+  });
 }
 
 Verdict MirrorJudge::acknowledged_writes_survive() const {
@@ -114,6 +115,44 @@ Verdict MirrorJudge::contents_are_equal() const {
   return std::nullopt;
 }
 
+// A reader that was told goes on showing what it had, one snapshot, until all is loaded anew.
+std::set<const MirrorEvent*> MirrorJudge::reads_of_what_was_left() const {
+  std::set<const MirrorEvent*> reads;
+  const MirrorEvent *told = nullptr, *first = nullptr;  // the first read since it was told
+  for (auto* event : by_process_) {
+    if (told && told->process != event->process) told = nullptr;
+    if (event->kind == Kind::history_rewritten) told = event, first = nullptr;
+    if (event->kind != Kind::read || !told) continue;
+    if (!first) first = event;
+    if (event->id == first->id && event->id >= told->id)
+      reads.insert(event);
+    else
+      told = nullptr;
+  }
+  return reads;
+}
+
+Verdict MirrorJudge::snapshots_are_the_log() const {
+  auto left = reads_of_what_was_left();
+  // From the end: what a reader was told later is known before what it read.
+  const MirrorEvent* last = nullptr;
+  bool is_judged = false;
+  for (auto i = by_process_.rbegin(); i != by_process_.rend(); ++i) {
+    auto* event = *i;
+    if (!last || last->process != event->process) is_judged = faults_.empty();
+    last = event;
+    if (event->kind == Kind::contents) is_judged = true;
+    if (event->kind == Kind::history_rewritten) is_judged = false;
+    if (event->kind != Kind::read || event->digest == 0 || !is_judged) continue;
+    auto entry = std::ranges::lower_bound(log_events_, event->id, {}, &MirrorEvent::id);
+    if (entry == log_events_.end() || (*entry)->id != event->id) continue;
+    if ((*entry)->digest != event->digest && !left.contains(event))
+      return violation("I10", "a reader had something else than the log up to there says",
+                       {event, *entry});
+  }
+  return std::nullopt;
+}
+
 Verdict MirrorJudge::ages_are_true() const {
   // Acknowledged and not taken back, with the highest of all up to each. What a fault may have lost
   // is left out even if the log has its id: that may be another write, of the history that
@@ -163,9 +202,10 @@ Verdict MirrorJudge::reads_are_monotonic() const {
 }
 
 Verdict MirrorJudge::first_violation() const {
-  for (auto check : {&MirrorJudge::acknowledged_writes_survive,
-                     &MirrorJudge::entries_are_applied_in_order, &MirrorJudge::contents_are_equal,
-                     &MirrorJudge::ages_are_true, &MirrorJudge::reads_are_monotonic})
+  for (auto check :
+       {&MirrorJudge::acknowledged_writes_survive, &MirrorJudge::entries_are_applied_in_order,
+        &MirrorJudge::contents_are_equal, &MirrorJudge::snapshots_are_the_log,
+        &MirrorJudge::ages_are_true, &MirrorJudge::reads_are_monotonic})
     if (auto found = (this->*check)()) return found;
   return std::nullopt;
 }
@@ -175,22 +215,6 @@ Verdict nothing_leaked(std::span<const Level> levels, std::int64_t tolerance) {
     if (after > before + tolerance)
       return Violation{"I12", fmt::format("{}: {} before, {} after", what, before, after), {}};
   return std::nullopt;
-}
-
-Verdict answers_reach_their_callers(std::span<const Answer> answers) {
-  std::vector<std::uint64_t> calls;
-  for (auto& [call, asked_by, answered_to] : answers) {
-    if (asked_by != answered_to)
-      return Violation{"I12",
-                       fmt::format("call {} of process {} was answered to process {}", call,
-                                   asked_by, answered_to),
-                       {}};
-    calls.push_back(call);
-  }
-  std::ranges::sort(calls);
-  auto twice = std::ranges::adjacent_find(calls);
-  if (twice == calls.end()) return std::nullopt;
-  return Violation{"I12", fmt::format("call {} was answered twice", *twice), {}};
 }
 
 }  // namespace warren::history

@@ -93,11 +93,45 @@ bool fits_arity(const CommandSpec& command, std::size_t words) {
   return command.arity > 0 ? count == command.arity : count >= -command.arity;
 }
 
+Reply run_command(Execution& x, const CommandSpec& command, Args args) {
+  if (x.refuses == Refuses::nothing || x.was_let_write) return command.run(x, args);
+  auto is_in = [&](std::span<const std::string_view> names) {
+    return std::ranges::find(names, command.name) != names.end();
+  };
+  static constexpr std::array<std::string_view, 39> reading{
+      "HGET",     "HMGET",  "HGETALL", "HEXISTS",       "HLEN",   "HSCAN",     "EXISTS",
+      "TYPE",     "PTTL",   "TTL",     "PEXPIRETIME",   "SCAN",   "DBSIZE",    "LLEN",
+      "LRANGE",   "LINDEX", "LPOS",    "SMEMBERS",      "SCARD",  "SISMEMBER", "ZSCORE",
+      "ZCARD",    "ZCOUNT", "ZRANGE",  "ZRANGEBYSCORE", "XLEN",   "XRANGE",    "XREVRANGE",
+      "XREAD",    "XINFO",  "GET",     "MGET",          "STRLEN", "PING",      "TIME",
+      "SPUBLISH", "EVAL",   "EVALSHA", "ZRANGEBYLEX"};
+  static constexpr std::array<std::string_view, 17> shrinking{
+      "HDEL",    "DEL",   "UNLINK", "EXPIRE", "PEXPIRE", "EXPIREAT", "PEXPIREAT",
+      "PERSIST", "LPOP",  "RPOP",   "LTRIM",  "LREM",    "SREM",     "ZREMRANGEBYSCORE",
+      "ZREM",    "XTRIM", "XDEL"};
+  if (is_in(reading) || command.name == "PUBLISH") return command.run(x, args);
+  switch (x.refuses) {
+    case Refuses::growth:
+      if (is_in(shrinking)) break;
+      return error("OOM command not allowed when used memory > 'maxmemory'.");
+    case Refuses::writes:
+      return error(
+          "MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist "
+          "to disk.");
+    case Refuses::writes_of_replica:
+      return error("READONLY You can't write against a read only replica.");
+    case Refuses::nothing:
+      break;
+  }
+  x.was_let_write = true;
+  return command.run(x, args);
+}
+
 Reply execute(Execution& x, Args args) {
   const auto* command = find_command(args[0]);
   if (!command) return unknown_command(args);
   if (!fits_arity(*command, args.size())) return wrong_arity(lower(command->name));
-  return command->run(x, args);
+  return run_command(x, *command, args);
 }
 
 Reply real(double value) { return {Kind::real, std::bit_cast<std::int64_t>(value), {}, {}}; }

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "proof/sim/faults.h"
 #include "proof/sim/model_keyspace.h"
 #include "redis/resp/reply.h"
 
@@ -65,6 +66,9 @@ class Execution {
 
   // Scripts see the shapes of RESP2.
   bool in_script = false;
+  Refuses refuses = Refuses::nothing;
+  bool was_let_write = false;  // then the script may go on, whatever it changed
+  SlotState slots = SlotState::whole;
 
  private:
   Keyspace& keys_;
@@ -89,6 +93,8 @@ std::span<const CommandSpec> sorted_set_commands();
 std::span<const CommandSpec> stream_commands();
 std::span<const CommandSpec> server_commands();
 
+// The command, unless the server refuses it.
+Reply run_command(Execution& x, const CommandSpec& command, Args args);
 // Errors for what the server does not know, and what has too few or too many words.
 Reply execute(Execution& x, Args args);
 const CommandSpec* find_command(std::string_view name);

@@ -158,11 +158,25 @@ Reply lpos(Execution& x, Args args) {
   return places.empty() ? null() : std::move(places.front());
 }
 
+Reply lset(Execution& x, Args args) {
+  auto found = x.find_as<List>(args[1]);
+  if (found.wrong_type) return wrong_type();
+  if (!found.value) return error("ERR no such key");
+  auto index = to_integer(args[2]);
+  if (!index) return not_an_integer();
+  auto size = std::ssize(found.value->items);
+  if (*index < 0) *index += size;
+  if (*index < 0 || *index >= size) return error("ERR index out of range");
+  found.value->items[static_cast<std::size_t>(*index)] = args[3];
+  x.changed();
+  return status("OK");
+}
+
 constexpr CommandSpec commands[] = {
     {"LPUSH", -3, push<true>}, {"RPUSH", -3, push<false>}, {"LPOP", -2, pop<true>},
     {"RPOP", -2, pop<false>},  {"LLEN", 2, llen},          {"LRANGE", 4, lrange},
     {"LTRIM", 4, ltrim},       {"LINDEX", 3, lindex},      {"LREM", 4, lrem},
-    {"LPOS", -3, lpos},
+    {"LPOS", -3, lpos},        {"LSET", 4, lset},
 };
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "proof/sim/model_command.h"
 #include "proof/sim/model_script.h"
+#include "proof/sim/model_slot.h"
 
 namespace warren::sim {
 namespace {
@@ -77,24 +78,66 @@ redis::Reply ModelRedis::run(const Words& words, std::int64_t now_us) {
   return run(std::make_shared<const Words>(words), now_us);
 }
 
-redis::Reply ModelRedis::run(const std::shared_ptr<const Words>& words, std::int64_t now_us) {
+redis::Reply ModelRedis::run(const std::shared_ptr<const Words>& words, std::int64_t now_us,
+                             Refuses refuses, SlotState slots) {
   ensure(!words->empty(), "a command has a name");
   Execution x(keys_, messages_, now_us);
+  x.refuses = refuses;
+  x.slots = slots;
   Reply reply = execute(x, *words);
-  if (x.has_changed()) {
-    changes_.push_back({words, now_us});
-  } else {
-    for (const auto& key : x.expired())
-      changes_.push_back({std::make_shared<const Words>(Words{"DEL", key}), now_us});
-  }
+  if (x.has_changed())
+    changes_.push_back({words, now_us, slots});
+  else
+    note_expired(x);
   return reply;
+}
+
+void ModelRedis::note_expired(const Execution& x) {
+  for (const auto& key : x.expired())
+    changes_.push_back({std::make_shared<const Words>(Words{"DEL", key}), x.now_us()});
+}
+
+Place ModelRedis::place_of(const Words& words, std::int64_t now_us, SlotState slots,
+                           bool is_asking) {
+  Execution x(keys_, messages_, now_us);
+  boost::container::small_vector<std::string_view, 16> args(words.begin(), words.end());
+  auto place = sim::place_of(x, Args(args.data(), args.size()), slots, is_asking);
+  note_expired(x);
+  return place;
 }
 
 void ModelRedis::replay(const Change& change) {
   std::vector<Message> unheard;
   Execution x(keys_, unheard, change.now_us);
+  x.slots = change.slots;
   execute(x, *change.words);
   changes_.push_back(change);
+}
+
+std::vector<std::string> ModelRedis::keys() const {
+  std::vector<std::string> names;
+  for (const auto& [name, value] : keys_) names.push_back(name);
+  std::ranges::sort(names);
+  return names;
+}
+
+bool ModelRedis::has(const std::string& key, std::int64_t now_us) const {
+  auto found = keys_.find(key);
+  return found != keys_.end() && now_us / 1000 <= found->second.expires_ms;
+}
+
+void ModelRedis::move_to(ModelRedis& other, const std::string& key, std::int64_t now_us,
+                         std::int64_t other_now_us) {
+  auto found = keys_.find(key);
+  if (found == keys_.end()) return;
+  bool is_alive = has(key, now_us);
+  auto value = std::move(found->second);
+  keys_.erase(found);
+  changes_.push_back({std::make_shared<const Words>(Words{"DEL", key}), now_us});
+  if (!is_alive) return;
+  if (value.expires_ms != Value::never) value.expires_ms += (other_now_us - now_us) / 1000;
+  other.keys_.insert_or_assign(key, std::move(value));
+  other.changes_.push_back({std::make_shared<const Words>(Words{"RESTORE", key}), other_now_us});
 }
 
 }  // namespace warren::sim

@@ -18,6 +18,7 @@
 #include <string>
 #include <vector>
 
+#include "proof/sim/faults.h"
 #include "proof/sim/model_keyspace.h"
 #include "redis/resp/command.h"
 #include "redis/resp/reply.h"
@@ -32,11 +33,17 @@ Words words_of(const redis::Command& command);
 // send its source where the server does not.
 Words words_of(const redis::Script& script, Words keys, Words args);
 
+class Execution;
+enum class Place : std::uint8_t;
+
 class ModelRedis {
  public:
   redis::Reply run(const Words& words, std::int64_t now_us);
   // The same, for words that need not be copied to be remembered.
-  redis::Reply run(const std::shared_ptr<const Words>& words, std::int64_t now_us);
+  redis::Reply run(const std::shared_ptr<const Words>& words, std::int64_t now_us,
+                   Refuses refuses = Refuses::nothing, SlotState slots = SlotState::whole);
+  // Where this is to be run while the slots of this server move.
+  Place place_of(const Words& words, std::int64_t now_us, SlotState slots, bool is_asking);
 
   // What was published since this was last asked, in order.
   std::vector<Message> take_messages() { return std::exchange(messages_, {}); }
@@ -47,6 +54,7 @@ class ModelRedis {
   struct Change {
     std::shared_ptr<const Words> words;  // the same for all who have the change
     std::int64_t now_us;
+    SlotState slots = SlotState::whole;  // a script may have ended where a key was not there
   };
   const std::vector<Change>& changes() const { return changes_; }
 
@@ -54,7 +62,17 @@ class ModelRedis {
   // publishes nothing.
   void replay(const Change& change);
 
+  // Of keys that have not expired, or have but nobody has looked; sorted.
+  std::vector<std::string> keys() const;
+  bool has(const std::string& key, std::int64_t now_us) const;
+  // As MIGRATE: moves to another server, whose clock shows another time, with what is left of its
+  // own. Who follows that one must have been given a copy since.
+  void move_to(ModelRedis& other, const std::string& key, std::int64_t now_us,
+               std::int64_t other_now_us);
+
  private:
+  void note_expired(const Execution& x);
+
   Keyspace keys_;
   std::vector<Message> messages_;
   std::vector<Change> changes_;

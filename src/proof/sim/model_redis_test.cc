@@ -259,6 +259,8 @@ const std::vector<std::string_view> data_patterns = {
     "LPOS $l $v COUNT $n",
     "LPOS $l $v RANK $n COUNT $n MAXLEN $n",
     "LPOS $l $v FOO 1",
+    "LSET $l $n $v",
+    "LSET $l x $v",
     "LINDEX $l $n",
     "LTRIM $l $n $n",
     "LTRIM $l 0 5",
@@ -533,6 +535,62 @@ TEST_CASE("times to live, and ids made from the time, are exact to the milliseco
     }
   }
   CHECK(compared > sequences * sequence_length / 2);
+}
+
+TEST_CASE("a server that refuses lets through what a real one does") {
+  auto script = [](const char* source) { return Words{"EVAL", source, "1", "k"}; };
+  const std::vector<Words> commands{
+      {"SET", "k", "v"},
+      {"GET", "k"},
+      {"PEXPIRE", "k", "100000"},
+      script("return redis.call('GET', KEYS[1])"),
+      script("redis.call('SET', KEYS[1], 'w') return 1"),
+      script("redis.call('DEL', KEYS[1]) return redis.call('SET', KEYS[1], 'x')"),
+      script("redis.call('DEL', 'nothing') return redis.pcall('SET', KEYS[1], 'y')"),
+      {"GET", "k"},
+      {"DEL", "k"},
+      {"RPUSH", "k", "v"},
+      {"LREM", "k", "0", "v"}};
+  struct Case {
+    Refuses refuses;
+    Words begin;
+  };
+  for (auto& [refuses, begin] :
+       {Case{Refuses::growth, {"CONFIG", "SET", "maxmemory", "1"}},
+        Case{Refuses::writes_of_replica, {"REPLICAOF", "127.0.0.1", "1"}}}) {
+    RealRedis real;
+    ModelRedis model;
+    real.run({"SET", "k", "before"});
+    model.run({"SET", "k", "before"}, 0);
+    real.run(begin);
+    for (auto& command : commands) {
+      INFO(fmt::format("{}", fmt::join(command, " ")));
+      auto expected = real.run(command);
+      auto answer = model.run(std::make_shared<const Words>(command), wall_now_us(), refuses);
+      CHECK(answer.is_error() == expected.is_error());
+      // Where in the script, each says in its own way.
+      auto words = [](const Reply& reply) { return reply.text.substr(0, reply.text.find(". ")); };
+      CHECK(words(answer) == words(expected));
+    }
+  }
+}
+
+TEST_CASE("members of one score are found by their names as in a real server") {
+  RealRedis real;
+  ModelRedis model;
+  std::vector<Words> commands;
+  for (auto name : {"a", "ab", "b 1", "b 2", "b!", "c"})
+    commands.push_back({"ZADD", "z", "0", name});
+  const std::vector<std::string> bounds{"-", "+", "[b ", "(b!", "[ab", "(ab", "[x", "b", ""};
+  for (const auto& least : bounds) {
+    for (const auto& most : bounds) {
+      commands.push_back({"ZRANGEBYLEX", "z", least, most});
+      commands.push_back({"ZRANGEBYLEX", "z", least, most, "LIMIT", "1", "2"});
+      commands.push_back({"ZRANGEBYLEX", "none", least, most, "LIMIT", "0", "0"});
+    }
+  }
+  commands.push_back({"ZRANGEBYLEX", "z", "-", "+", "LIMIT", "0", "-1"});
+  expect_same(real, model, commands, 0);
 }
 
 TEST_CASE("a long stream is trimmed roughly where a real server trims it") {

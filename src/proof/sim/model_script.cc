@@ -9,6 +9,7 @@
 #include <memory>
 
 #include "base/error.h"
+#include "proof/sim/model_slot.h"
 #include "redis/script.h"
 
 namespace warren::sim {
@@ -131,7 +132,10 @@ Reply call_command(Execution& x, Args words) {
   if (!fits_arity(*command, words.size()))
     return error("ERR Wrong number of args calling Redis command from script");
   if (!command->in_scripts) return error("ERR This Redis command is not allowed from script");
-  return command->run(x, words);
+  // Had it not been announced with ASKING, the script would not run here.
+  if (place_of(x, words, x.slots, true) != Place::here)
+    return error("ERR Script attempted to access a non local key in a cluster node");
+  return run_command(x, *command, words);
 }
 
 // Runs the command on the stack and pushes its reply. Whether that is an error.

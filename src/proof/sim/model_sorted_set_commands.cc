@@ -241,6 +241,39 @@ Reply range_of(Execution& x, Args args, RangeOptions options) {
       options.with_scores);
 }
 
+// "-", "+", "[name" or "(name".
+bool is_lex_bound(std::string_view word) {
+  return word == "-" || word == "+" || word.starts_with('[') || word.starts_with('(');
+}
+
+// Of members that all have the same score; otherwise Redis promises nothing.
+Reply zrangebylex(Execution& x, Args args) {
+  if (!is_lex_bound(args[2]) || !is_lex_bound(args[3]))
+    return error("ERR min or max not valid string range item");
+  RangeOptions options{.by_score = true};
+  if (auto refused = parse_options(args, options)) return *std::move(refused);
+  auto found = x.find_as<SortedSet>(args[1]);
+  if (found.wrong_type) return wrong_type();
+  auto is_between = [&](std::string_view name) {
+    auto least = args[2], most = args[3];
+    bool is_above =
+        least == "-" ||
+        (least != "+" && (least[0] == '[' ? name >= least.substr(1) : name > least.substr(1)));
+    bool is_below =
+        most == "+" ||
+        (most != "-" && (most[0] == '[' ? name <= most.substr(1) : name < most.substr(1)));
+    return is_above && is_below;
+  };
+  std::vector<Reply> items;
+  if (!found.value || options.offset < 0) return list_of({});
+  for (const auto& [score, name] : found.value->members) {
+    if (!is_between(name) || options.offset-- > 0) continue;
+    if (options.count-- == 0) break;
+    items.push_back(text(name));
+  }
+  return list_of(std::move(items));
+}
+
 Reply zrange(Execution& x, Args args) { return range_of(x, args, {}); }
 Reply zrangebyscore(Execution& x, Args args) { return range_of(x, args, {.by_score = true}); }
 
@@ -252,6 +285,7 @@ constexpr CommandSpec commands[] = {
     {"ZCOUNT", 4, zcount},
     {"ZRANGE", -4, zrange},
     {"ZRANGEBYSCORE", -4, zrangebyscore},
+    {"ZRANGEBYLEX", -4, zrangebylex},
     {"ZREMRANGEBYSCORE", 4, zremrangebyscore},
 };
 

@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
+
+#include "proof/sim/model_slot.h"
 
 namespace warren::sim {
 
@@ -12,6 +15,19 @@ namespace {
 constexpr std::int64_t wall_at_begin_us = 1'700'000'000'000'000;
 // How long a durable write waits for its replicas before the client hears that it was done at all.
 constexpr auto longest_silence = 100ms;
+
+// From here on what a process waits for is felt.
+constexpr auto felt = 1ms;
+
+std::size_t size_of(const redis::Reply& reply) {
+  auto bytes = reply.text.size() + 8;
+  for (const auto& item : reply.items) bytes += size_of(item);
+  return bytes;
+}
+
+redis::Reply error_of(std::string text) {
+  return {redis::Reply::Kind::error, 0, std::move(text), {}};
+}
 
 std::int64_t in_us(Clock::duration duration) {
   return std::chrono::duration_cast<std::chrono::microseconds>(duration).count();
@@ -23,10 +39,13 @@ Servers::Servers(World& world, Options options)
     : world_(world),
       weather_(options.weather),
       begin_(world.now()),
-      servers_(static_cast<std::size_t>(options.replicas) + 1) {
+      servers_(static_cast<std::size_t>(options.replicas) + 1),
+      is_cluster_(options.is_cluster),
+      slots_(std::move(options.slots)) {
   for (auto& server : servers_) {
     server.clock_us = in_us(world_.between(-weather_.skew_most, weather_.skew_most));
     server.is_following = true;
+    if (weather_.drift_most > 0) server.drift = (2 * world_.unit() - 1) * weather_.drift_most;
   }
   servers_[0].is_primary = true;
   servers_[0].is_following = false;
@@ -37,7 +56,9 @@ Connection& Servers::connect() {
 }
 
 std::int64_t Servers::wall_us(int server) const {
-  return wall_at_begin_us + in_us(world_.now() - begin_) + at(server).clock_us;
+  auto passed = in_us(world_.now() - begin_);
+  auto drifted = static_cast<std::int64_t>(static_cast<double>(passed) * at(server).drift);
+  return wall_at_begin_us + passed + drifted + at(server).clock_us;
 }
 
 std::size_t Servers::offset(int server) const {
@@ -60,6 +81,72 @@ bool Servers::accepts(int server) const {
   return at(server).is_up && at(server).is_primary && !is_stopped(server);
 }
 
+int Servers::owner_after(int server) const {
+  while (at(server).moved_to >= 0) server = at(server).moved_to;
+  return server;
+}
+
+SlotState Servers::slots_of(int server) const {
+  if (!move_ || !serves(server)) return SlotState::whole;
+  return server == primary_ ? SlotState::leaving : SlotState::arriving;
+}
+
+redis::Address Servers::address_of(int server) {
+  return {fmt::format("server-{}", server), 6379, ""};
+}
+
+int Servers::server_at(const redis::Address& address) {
+  int server = 0;
+  auto number = std::string_view(address.host).substr(std::string_view("server-").size());
+  std::from_chars(number.data(), number.data() + number.size(), server);
+  return server;
+}
+
+std::vector<std::string> Servers::keys() const {
+  auto all = at(primary_).model.keys();
+  if (!move_) return all;
+  std::ranges::move(at(move_->to).model.keys(), std::back_inserter(all));
+  std::ranges::sort(all);
+  return all;
+}
+
+bool Servers::has(const std::string& key) const {
+  auto has = [&](int server) { return at(server).model.has(key, wall_us(server)); };
+  return has(primary_) || (move_ && has(move_->to));
+}
+
+Clock::duration Servers::transfer(std::size_t bytes) {
+  auto time = std::chrono::duration_cast<Clock::duration>(
+      std::chrono::duration<double>(static_cast<double>(bytes) / weather_.bandwidth));
+  if (time >= felt) {
+    if (!narrow_) {
+      narrow_ = happened_.size();
+      note(FaultKind::narrow_link);
+    }
+    happened_[*narrow_].until = world_.now();
+  }
+  return time;
+}
+
+Happened& Servers::note(FaultKind fault, Clock::duration duration) {
+  return happened_.emplace_back(Happened{fault, world_.now(), world_.now() + duration});
+}
+
+// The clock that decides was set, or is another one: it showed this a moment ago. What was given a
+// time by a clock that was ahead lasts until that comes, however often clocks went back since.
+void Servers::note_clock(int server, std::int64_t before_us) {
+  auto now_us = wall_us(server);
+  latest_us_ = std::max(latest_us_, before_us);
+  if (now_us > before_us) note(FaultKind::clock_forward);
+  if (now_us < before_us)
+    note(FaultKind::clock_back, std::chrono::microseconds(latest_us_ - now_us));
+}
+
+void Servers::on_learned(std::uint64_t epoch) {
+  for (auto [made, index] : changes_of_epoch_)
+    if (made <= epoch) happened_[index].until = world_.now();
+}
+
 Clock::duration Servers::delay() {
   auto most = world_.chance(weather_.slow) ? weather_.slow_most : weather_.delay_most;
   return world_.between(weather_.delay_least, most);
@@ -71,15 +158,20 @@ Clock::duration Servers::lag() {
 }
 
 void Servers::receive(const Connection::RequestPtr& request, std::size_t way) {
-  auto& [generation, server, life, is_lost, has_arrived] = request->ways[way];
+  auto& [socket, generation, server, life, is_asking, is_lost, has_arrived] = request->ways[way];
   if (is_lost || !at(server).is_up || at(server).life != life) return;
   if (is_stopped(server))
     return world_.at(at(server).stopped_until,
                      [request, way] { request->from.servers_.receive(request, way); });
   has_arrived = true;
-  auto reply = execute(server, request->words);
+  if (!serves(server) && at(server).is_primary && stale_) {
+    happened_[*stale_].until = world_.now();
+    happened_[*stale_].acted = true;
+  }
+  auto refused = refusal_of(server, *request->words, is_asking);
+  auto reply = refused ? *std::move(refused) : execute(server, request->words);
   // Nobody hears the answer to what arrived although its connection broke.
-  if (request->from.link(request->socket).generation != generation) return;
+  if (request->from.link(socket).generation != generation) return;
   request->reply = std::move(reply);
   auto offset = at(server).model.changes().size();
   request->reached = replicas_with(server, offset);
@@ -89,15 +181,73 @@ void Servers::receive(const Connection::RequestPtr& request, std::size_t way) {
   world_.after(longest_silence, [this, request, way] { answer(request, way); });
 }
 
+std::optional<redis::Reply> Servers::refusal_of(int server, const Words& words, bool is_asking) {
+  Server& refusing = at(server);
+  bool refuses = world_.now() < refusing.refuses_until;
+  auto acted = [&] { happened_[refusing.refusal_noted].acted = true; };
+  if (refuses && refusing.refusal == FaultKind::no_permission) {
+    acted();
+    return error_of(
+        fmt::format("NOPERM this user has no permissions to run the '{}' command", words[0]));
+  }
+  if (auto elsewhere = redirection_of(server, words, is_asking)) return elsewhere;
+  if (refuses && refusing.refusal == FaultKind::loading) {
+    acted();
+    return error_of("LOADING Redis is loading the dataset in memory");
+  }
+  return std::nullopt;
+}
+
+std::optional<redis::Reply> Servers::redirection_of(int server, const Words& words,
+                                                    bool is_asking) {
+  auto to = [&](const char* how, int other) {
+    return error_of(fmt::format("{} 0 {}", how, redis::to_string(address_of(other))));
+  };
+  auto slots = slots_of(server);
+  if (at(server).moved_to >= 0) {
+    boost::container::small_vector<std::string_view, 16> args(words.begin(), words.end());
+    if (keys_of(Args(args.data(), args.size())).empty()) return std::nullopt;
+    return to("MOVED", owner_after(server));
+  }
+  if (slots == SlotState::whole) return std::nullopt;
+  auto place = at(server).model.place_of(words, wall_us(server), slots, is_asking);
+  if (place != Place::here) happened_[move_->noted].acted = true;
+  switch (place) {
+    case Place::here:
+      break;
+    case Place::other:
+      return to("MOVED", primary_);
+    case Place::other_by_ask:
+      return to("ASK", move_->to);
+    case Place::both:
+      return error_of("TRYAGAIN Multiple keys request during rehashing of slot");
+  }
+  return std::nullopt;
+}
+
 redis::Reply Servers::execute(int server, const std::shared_ptr<const Words>& words) {
   if (words->front() == "ROLE") return role(server);
-  ModelRedis& model = at(server).model;
+  if (words->front() == "CLUSTER") return cluster_nodes(server);
+  ModelRedis nothing;  // is what one has whose slots are elsewhere
+  ModelRedis& model = at(server).moved_to >= 0 ? nothing : at(server).model;
   auto before = model.changes().size();
-  auto reply = model.run(words, wall_us(server));
+  auto refuses = Refuses::nothing;
+  if (world_.now() < at(server).refuses_until) {
+    if (at(server).refusal == FaultKind::out_of_memory) refuses = Refuses::growth;
+    if (at(server).refusal == FaultKind::cannot_save) refuses = Refuses::writes;
+    if (at(server).refusal == FaultKind::read_only) refuses = Refuses::writes_of_replica;
+  }
+  auto reply = model.run(words, wall_us(server), refuses, slots_of(server));
+  if (refuses != Refuses::nothing && reply.is_error())
+    happened_[at(server).refusal_noted].acted = true;
+  if (on_executed) on_executed(server, *words, reply);
   for (const auto& message : model.take_messages()) {
+    if (on_published) on_published(*words, message);
     for (auto& connection : connections_) {
       const auto& link = connection->link(Socket::messages);
-      if (link.is_up && link.server == server) connection->deliver(message);
+      // In a cluster all servers pass on what is not of a shard.
+      bool is_heard = link.server == server || (is_cluster_ && !message.is_sharded);
+      if (link.is_up && is_heard) connection->deliver(message);
     }
   }
   if (model.changes().size() > before) {
@@ -125,12 +275,31 @@ redis::Reply Servers::role(int server) const {
            std::move(replicas)}};
 }
 
+// As this server sees it: only who has a slot says whether it moves.
+redis::Reply Servers::cluster_nodes(int server) const {
+  auto name = [](int i) { return fmt::format("server-{}", i); };
+  std::string nodes;
+  for (int i = 0; i < size(); ++i) {
+    nodes += fmt::format("{} {}@16379 {}master - 0 0 {} connected", name(i),
+                         redis::to_string(address_of(i)), i == server ? "myself," : "",
+                         at(i).config_epoch);
+    if (i == primary_) nodes += " 0-16383";
+    for (int slot : slots_) {
+      if (i != server || !move_) break;
+      if (i == primary_) nodes += fmt::format(" [{}->-{}]", slot, name(move_->to));
+      if (i == move_->to) nodes += fmt::format(" [{}-<-{}]", slot, name(primary_));
+    }
+    nodes += '\n';
+  }
+  return {redis::Reply::Kind::verbatim, 0, std::move(nodes), {}};
+}
+
 void Servers::answer(const Connection::RequestPtr& request, std::size_t way) {
-  auto& link = request->from.link(request->socket);
+  auto& link = request->from.link(request->ways[way].socket);
   if (link.generation != request->ways[way].generation) return;
   if (is_stopped(link.server))
     return world_.at(at(link.server).stopped_until, [this, request, way] { answer(request, way); });
-  link.last_return = std::max(link.last_return, world_.now() + delay());
+  link.last_return = request->from.at_process(link, is_narrow() ? size_of(request->reply) : 0);
   world_.at(link.last_return, [request, way] { request->from.on_answer(request, way); });
 }
 
@@ -177,6 +346,12 @@ void Servers::take_changes(Server& replica) {
     replica.model.replay(source.changes()[i]);
 }
 
+void Servers::lose_data(Server& server) {
+  if (on_forget) on_forget(server.model);
+  server.model = {};
+  server.data_id = ++last_data_id_;
+}
+
 // Becomes a copy of the primary, and follows it from there.
 void Servers::follow(int server) {
   at(server).is_following = at(server).is_pulling = false;
@@ -187,20 +362,31 @@ void Servers::follow(int server) {
       return world_.after(world_.between(0s, weather_.reconnect_most), [this, server, sync] {
         if (at(server).sync == sync) follow(server);
       });
+    if (on_forget) on_forget(replica.model);
     replica.model = at(primary_).model;
     replica.offset = replica.model.changes().size();
+    replica.data_id = at(primary_).data_id;
     replica.source = primary_;
     replica.is_following = true;
   });
 }
 
 void Servers::failover(int replica, Clock::duration old_answers_for) {
-  ensure(replica != primary_ && is_following(replica), "a replica is promoted");
+  ensure(replica != primary_ && is_following(replica) && !move_, "a replica is promoted");
   Server& promoted = at(replica);
   take_changes(promoted);
   int old = std::exchange(primary_, replica);
-  ++epoch_;
+  changes_of_epoch_.emplace_back(++epoch_, happened_.size());
+  promoted.config_epoch = epoch_;
+  note(FaultKind::failover);
+  if (promoted.offset < at(old).model.changes().size()) note(FaultKind::lost_writes);
+  note_clock(primary_, wall_us(old));
+  if (at(old).is_up && old_answers_for > 0s) {
+    stale_ = happened_.size();
+    note(FaultKind::stale_primary).acted = false;
+  }
   promoted.is_primary = true;
+  promoted.moved_to = -1;
   promoted.is_following = promoted.is_pulling = false;
   ++promoted.sync;
   for (int i = 0; i < size(); ++i) {
@@ -215,8 +401,102 @@ void Servers::failover(int replica, Clock::duration old_answers_for) {
   for (auto& connection : connections_) {
     connection->after(
         world_.between(0s, weather_.news_most),
-        [c = connection.get(), primary = primary_, epoch = epoch_] { c->learn(primary, epoch); });
+        [c = connection.get(), primary = primary_, epoch = epoch_] { c->hear_of(primary, epoch); });
   }
+}
+
+bool Servers::can_move_to(int server) const {
+  return !move_ && server != primary_ && is_following(server) && at(server).is_up;
+}
+
+void Servers::move_slots(int to) {
+  open_slots(to);
+  hand_over();
+}
+
+void Servers::open_slots(int to) {
+  ensure(is_cluster_ && can_move_to(to), "slots move to another server");
+  Server& next = at(to);
+  take_changes(next);
+  lose_data(next);
+  next.is_primary = true;
+  next.is_following = next.is_pulling = false;
+  next.moved_to = -1;
+  ++next.sync;
+  move_ = {to, 0};
+}
+
+void Servers::begin_move(int to) {
+  open_slots(to);
+  move_->noted = happened_.size();
+  note(FaultKind::half_moved_slots).acted = false;
+  // Keys keep the time that is left to them, but what they say about times stays as it is.
+  if (wall_us(to) < wall_us(primary_)) note_clock(to, wall_us(primary_));
+}
+
+void Servers::migrate(std::span<const std::string> keys) {
+  for (const auto& key : keys)
+    at(primary_).model.move_to(at(move_->to).model, key, wall_us(primary_), wall_us(move_->to));
+  for (int i = 0; i < size(); ++i)
+    if (at(i).source == primary_) replicate(i);
+}
+
+void Servers::end_move() {
+  auto& until = happened_[move_->noted].until;
+  until = std::max(until, world_.now());
+  hand_over();
+}
+
+void Servers::hand_over() {
+  migrate(at(primary_).model.keys());
+  int to = std::exchange(move_, std::nullopt)->to;
+  int from = std::exchange(primary_, to);
+  at(from).is_primary = false;
+  at(from).moved_to = to;
+  changes_of_epoch_.emplace_back(++epoch_, happened_.size());
+  at(to).config_epoch = epoch_;
+  note(FaultKind::moved_slots);
+  // What keys say about times stays as it is.
+  if (wall_us(to) < wall_us(from)) note_clock(to, wall_us(from));
+  for (int i = 0; i < size(); ++i) {
+    if (i != to && at(i).is_up) follow(i);
+  }
+  for (auto& connection : connections_) {
+    // Who is subscribed to a shard's channel is told that it is not any more.
+    const auto& messages = connection->link(Socket::messages);
+    if (messages.is_up && messages.server == from) connection->break_link(Socket::messages);
+    connection->after(world_.between(0s, weather_.news_most),
+                      [c = connection.get(), to, epoch = epoch_] { c->hear_of(to, epoch); });
+  }
+}
+
+void Servers::move_key_by_key(int to, Clock::duration time) {
+  begin_move(to);
+  happened_[move_->noted].until = world_.now() + time;
+  go_on_moving(world_.now() + time, time / static_cast<int>(1 + world_.below(8)));
+}
+
+// Keys go in batches, any of them; neither server is waited for by anybody else.
+void Servers::go_on_moving(Clock::time_point end, Clock::duration pause) {
+  auto next = std::min(world_.now() + world_.between(0s, 2 * pause), std::max(end, world_.now()));
+  if (!accepts(primary_) || !accepts(move_->to))
+    next = world_.now() + world_.between(1ms, weather_.reconnect_most);
+  auto& until = happened_[move_->noted].until;
+  until = std::max(until, next);
+  world_.at(next, [this, end, pause, noted = move_->noted] {
+    if (!move_ || move_->noted != noted) return;
+    if (!accepts(primary_) || !accepts(move_->to)) return go_on_moving(end, pause);
+    if (world_.now() >= end) return end_move();
+    auto left = at(primary_).model.keys();
+    std::vector<std::string> batch;
+    for (auto i = std::max(1uz, left.size() / 8); i > 0 && !left.empty(); --i) {
+      auto any = left.begin() + static_cast<std::ptrdiff_t>(world_.below(left.size()));
+      batch.push_back(std::move(*any));
+      left.erase(any);
+    }
+    migrate(batch);
+    go_on_moving(end, pause);
+  });
 }
 
 void Servers::demote(int server) {
@@ -233,7 +513,7 @@ void Servers::break_links(int server) {
   ++at(server).life;
   at(server).waits.clear();
   for (auto& connection : connections_) {
-    for (auto socket : all_sockets) {
+    for (auto socket : all_links) {
       const auto& link = connection->link(socket);
       if (link.is_up && link.server == server) connection->break_link(socket);
     }
@@ -243,7 +523,7 @@ void Servers::break_links(int server) {
 void Servers::restart(int server, Clock::duration down, bool keeps_data) {
   Server& restarted = at(server);
   restarted.is_up = restarted.is_following = restarted.is_pulling = false;
-  restarted.is_primary = server == primary_;
+  restarted.is_primary = serves(server);
   restarted.stopped_until = {};
   ++restarted.sync;
   break_links(server);
@@ -254,23 +534,55 @@ void Servers::restart(int server, Clock::duration down, bool keeps_data) {
       ++replica.sync;         // what was on its way is gone
       replica.is_pulling = false;
     }
-    restarted.model = {};
+    lose_data(restarted);
   }
-  world_.after(down, [this, server, life = restarted.life, keeps_data] {
-    if (at(server).life != life) return;
+  bool loses = !keeps_data && serves(server);
+  note(loses ? FaultKind::wiped : FaultKind::restarted, down).was_primary = serves(server);
+  world_.after(down, [this, server, life = restarted.life] {
+    if (at(server).life != life) return;  // it restarted again
     at(server).is_up = true;
-    if (server != primary_) return follow(server);
-    for (int i = 0; i < size() && !keeps_data; ++i) {
-      if (at(i).source == server && at(i).is_following) follow(i);
+    if (!serves(server)) return follow(server);
+    for (int i = 0; i < size(); ++i) {
+      bool is_followed = at(i).source == server && at(i).is_following;
+      if (is_followed && at(i).data_id != at(server).data_id) follow(i);
     }
   });
 }
 
+void Servers::restore(int server, Clock::duration down, ModelRedis copy) {
+  restart(server, down, false);
+  at(server).model = std::move(copy);
+  happened_.back().fault = FaultKind::restored;
+}
+
+void Servers::refuse(int server, FaultKind how, Clock::duration duration) {
+  ensure(how >= FaultKind::out_of_memory, "a server refuses with an error");
+  at(server).refusal = how;
+  at(server).refuses_until = world_.now() + duration;
+  at(server).refusal_noted = happened_.size();
+  auto& noted = note(how, duration);
+  noted.was_primary = server == primary_;
+  noted.acted = false;
+}
+
+bool Servers::evict(const std::string& key) {
+  int server = move_ && at(move_->to).model.has(key, wall_us(move_->to)) ? move_->to : primary_;
+  auto reply = execute(server, std::make_shared<const Words>(Words{"DEL", key}));
+  if (reply.number == 0) return false;
+  note(FaultKind::evicted);
+  return true;
+}
+
 void Servers::stop(int server, Clock::duration duration) {
+  note(FaultKind::stopped, duration).was_primary = serves(server);
   at(server).stopped_until = std::max(at(server).stopped_until, world_.now() + duration);
 }
 
-void Servers::step_clock(int server, Clock::duration step) { at(server).clock_us += in_us(step); }
+void Servers::step_clock(int server, Clock::duration step) {
+  auto before_us = wall_us(server);
+  at(server).clock_us += in_us(step);
+  if (serves(server)) note_clock(server, before_us);
+}
 
 void Servers::begin_faults() {
   ensure(!has_faults_, "faults begin once");
@@ -281,6 +593,11 @@ void Servers::begin_faults() {
   repeat(weather_.restarts, &Servers::any_restart);
   repeat(weather_.stops, &Servers::any_stop);
   repeat(weather_.clock_steps, &Servers::any_clock_step);
+  repeat(weather_.cut_offs, &Servers::any_cut_off);
+  repeat(weather_.refusals, &Servers::any_refusal);
+  repeat(weather_.restores, &Servers::any_restore);
+  repeat(weather_.moves, &Servers::any_move);
+  repeat(weather_.half_moves, &Servers::any_half_move);
 }
 
 void Servers::repeat(double per_second, Fault fault) {
@@ -302,17 +619,22 @@ Connection* Servers::any_connection() {
 
 void Servers::any_break() {
   auto* connection = any_connection();
-  if (connection) connection->break_link(all_sockets[world_.below(all_sockets.size())]);
+  if (!connection) return;
+  note(FaultKind::broken_link);
+  connection->break_link(all_sockets[world_.below(all_sockets.size())]);
 }
 
 void Servers::any_pause() {
   auto* connection = any_connection();
-  if (connection) connection->pause(world_.between(0s, weather_.pause_most));
+  if (!connection) return;
+  auto time = world_.between(0s, weather_.pause_most);
+  note(FaultKind::paused, time);
+  connection->pause(time);
 }
 
 void Servers::any_failover() {
   int replica = any_server();
-  if (!is_following(replica) || !at(replica).is_up) return;
+  if (!is_following(replica) || !at(replica).is_up || move_) return;
   // What makes others give up on a primary is mostly that it does not answer.
   if (weather_.stops > 0 && world_.chance(0.5))
     stop(primary_, world_.between(0s, weather_.stop_most));
@@ -331,6 +653,46 @@ void Servers::any_stop() { stop(any_server(), world_.between(0s, weather_.stop_m
 
 void Servers::any_clock_step() {
   step_clock(any_server(), world_.between(-weather_.step_most, weather_.step_most));
+}
+
+void Servers::any_cut_off() {
+  auto* connection = any_connection();
+  if (!connection) return;
+  auto time = world_.between(0s, weather_.cut_most);
+  note(FaultKind::cut_off, time);
+  if (world_.chance(0.5))
+    connection->cut_off(time);
+  else
+    connection->fall_silent(time, world_.between(0s, time));
+}
+
+void Servers::any_refusal() {
+  static const std::vector<FaultKind> all{FaultKind::out_of_memory, FaultKind::cannot_save,
+                                          FaultKind::no_permission, FaultKind::loading,
+                                          FaultKind::read_only};
+  const auto& kinds = weather_.refusal_kinds.empty() ? all : weather_.refusal_kinds;
+  refuse(primary_, kinds[world_.below(kinds.size())], world_.between(0s, weather_.refusal_most));
+}
+
+// Copies and restores in turn.
+void Servers::any_restore() {
+  if (!at(primary_).is_up || move_) return;  // half of the keys are no copy
+  if (!copy_) {
+    copy_ = at(primary_).model;
+    return;
+  }
+  restore(primary_, world_.between(0s, weather_.down_most), *std::exchange(copy_, std::nullopt));
+}
+
+void Servers::any_move() {
+  int to = any_server();
+  if (can_move_to(to) && accepts(primary_)) move_slots(to);
+}
+
+void Servers::any_half_move() {
+  int to = any_server();
+  if (can_move_to(to) && accepts(primary_))
+    move_key_by_key(to, world_.between(1ms, weather_.half_moved_most));
 }
 
 }  // namespace warren::sim

@@ -174,6 +174,20 @@ TEST_CASE("what was not sent waits for the next connection, or is known not to h
   CHECK(scene.look(0, {"EXISTS", "patient", "hasty", "late"}) == "(integer) 1");
 }
 
+TEST_CASE("who does not wait for a connection is told when the first attempt fails") {
+  Scene scene;
+  auto& alice = scene.process();
+  scene.servers.restart(0, 300ms, true);
+  auto hasty = scene.call(alice, {"SET", "hasty", "1"}, 1s, redis::CallOptions().fail_fast());
+  auto patient = scene.call(alice, {"SET", "patient", "1"});
+  scene.run_for(100ms);
+  CHECK(*hasty == "unavailable");
+  CHECK(patient->empty());
+  scene.run_for(1s);
+  CHECK(*patient == "OK");
+  CHECK(scene.look(0, {"EXISTS", "hasty"}) == "(integer) 0");
+}
+
 TEST_CASE("a deadline that has passed already is a timeout, and nothing is sent") {
   Scene scene;
   auto& alice = scene.process();
@@ -211,6 +225,41 @@ TEST_CASE("what may run twice is sent again, and then may have run twice") {
   CHECK(seen.size() == 2);
   CHECK(seen["\"a\""] > 20);
   CHECK(seen["\"aa\""] > 20);
+}
+
+TEST_CASE("what was sent again may have run, whatever the server says to the last attempt") {
+  struct Way {
+    FaultKind refusal;
+    const char* to_who_sent_once;
+  };
+  for (auto [refusal, once] :
+       {Way{FaultKind::loading, "unavailable"}, Way{FaultKind::no_permission, "denied"},
+        Way{FaultKind::out_of_memory, "unavailable"}}) {
+    INFO(name(refusal));
+    Scene scene(1, {.weather = {.slow = 0}});
+    auto& alice = scene.process();
+    auto again = redis::CallOptions().idempotent();
+    auto lost = scene.call(alice, {"APPEND", "k", "a"}, 500ms, again);
+    // It runs, and the answer is on its way.
+    while (scene.look(0, {"EXISTS", "k"}) == "(integer) 0") scene.run_for(1us);
+    scene.servers.refuse(0, refusal, 10s);
+    alice.break_link(Socket::data);
+    auto first = scene.call(alice, {"APPEND", "other", "a"}, 500ms, again);
+    scene.run_for(1s);
+    CHECK(*lost == "unknown_outcome");
+    CHECK(*first == once);
+    CHECK(scene.look(0, {"GET", "k"}) == "\"a\"");
+  }
+}
+
+TEST_CASE("what was sent again and is refused by the command itself was answered") {
+  Scene scene(1, {.weather = {.slow = 0}});
+  auto& alice = scene.process();
+  CHECK(scene.ask(alice, {"SET", "k", "no number"}) == "OK");
+  auto answer = scene.call(alice, {"INCR", "k"}, 500ms, redis::CallOptions().idempotent());
+  alice.break_link(Socket::data);
+  scene.run_for(1s);
+  CHECK(*answer == "refused");
 }
 
 TEST_CASE("a durable write says how many replicas have it") {
@@ -366,6 +415,21 @@ TEST_CASE("a restart keeps the data or loses it, and then the replicas lose it t
     CHECK(scene.ask(alice, {"SET", "later", "v"}) == "OK");
     CHECK(scene.look(1, {"EXISTS", "later"}) == "(integer) 1");
   }
+}
+
+TEST_CASE("a server that lost its data is copied anew, also when it restarts on its way back") {
+  Scene scene(3, {.replicas = 1});
+  Connection& alice = scene.process();
+  for (const auto* key : {"a", "b"}) scene.ask(alice, {"SET", key, "old"});
+  scene.run_for(1s);
+  scene.servers.restart(0, 100ms, false);
+  scene.run_for(50ms);
+  scene.servers.restart(0, 100ms, true);
+  scene.run_for(5s);
+  CHECK(scene.look(1, {"EXISTS", "a", "b"}) == "(integer) 0");
+  for (const auto* key : {"c", "d", "e"}) scene.ask(alice, {"SET", key, "new"});
+  scene.run_for(1s);
+  CHECK(scene.servers.model(1).keys() == std::vector<std::string>{"c", "d", "e"});
 }
 
 TEST_CASE("a clock that steps lets keys expire early or late, on its server alone") {
@@ -636,6 +700,414 @@ TEST_CASE("faults come as often as the weather says, and only those that it has"
   auto steps = hundred_seconds({.clock_steps = 1});
   CHECK(steps.clock_steps == doctest::Approx(33).epsilon(0.5));
   CHECK(steps.slow_answers == 0);
+}
+
+TEST_CASE("a server that is out of memory, read-only or cannot save refuses writes for a while") {
+  for (auto how : {FaultKind::out_of_memory, FaultKind::cannot_save, FaultKind::no_permission,
+                   FaultKind::read_only}) {
+    INFO(name(how));
+    Scene scene;
+    auto& alice = scene.process();
+    CHECK(scene.ask(alice, {"SET", "k", "v"}) == "OK");
+    scene.servers.refuse(0, how, 5s);
+    CHECK(!scene.servers.happened().back().acted);
+    auto expected = how == FaultKind::no_permission ? "denied" : "unavailable";
+    CHECK(scene.ask(alice, {"SET", "k", "w"}) == expected);
+    CHECK(scene.ask(alice, {"EVAL", "return redis.call('SET', KEYS[1], 'x')", "1", "k"}) ==
+          expected);
+    CHECK(scene.servers.happened().back().acted);
+    CHECK(scene.servers.happened().back().fault == how);
+    scene.run_for(5s);
+    CHECK(scene.ask(alice, {"GET", "k"}) == "\"v\"");
+    CHECK(scene.ask(alice, {"SET", "k", "w"}) == "OK");
+  }
+}
+
+TEST_CASE("who meets a server that is loading tries again until its deadline") {
+  Scene scene;
+  auto& alice = scene.process();
+  scene.servers.refuse(0, FaultKind::loading, 500ms);
+  auto patient = scene.call(alice, {"INCR", "n"}, 1s);
+  auto hasty = scene.call(alice, {"INCR", "n"}, 300ms);
+  scene.run_for(1s);
+  CHECK(*patient == "(integer) 1");
+  CHECK(*hasty == "unavailable");
+  CHECK(scene.look(0, {"GET", "n"}) == "\"1\"");
+}
+
+TEST_CASE("who meets a read-only server beside a sentinel connects again and goes on") {
+  Scene scene(1, {.replicas = 1});
+  auto& alice = scene.process();
+  int connections = 0;
+  alice.on_connected = [&] { ++connections; };
+  scene.servers.refuse(0, FaultKind::read_only, 300ms);
+  CHECK(scene.ask(alice, {"INCR", "n"}) == "(integer) 1");
+  CHECK(connections > 0);
+}
+
+TEST_CASE("slots move with all that is in them, and whoever asks is told where to") {
+  Scene scene(1,
+              {.replicas = 1, .weather = {.news_most = 10s, .skew_most = 5s}, .is_cluster = true});
+  auto& alice = scene.process();
+  std::vector<std::string> heard;
+  alice.on_message = [&](const Message& message) { heard.push_back(message.payload); };
+  alice.ssubscribe("c");
+  scene.run_for(1s);
+  CHECK(scene.ask(alice, {"SET", "k", "v", "PX", "60000"}) == "OK");
+  scene.servers.move_slots(1);
+  CHECK(scene.servers.primary() == 1);
+  auto epoch = alice.epoch();
+  auto answer = scene.call(alice, {"PTTL", "k"});
+  scene.run_for(500ms);
+  CHECK(*answer > "(integer) 57000");  // whatever the clock there shows
+  CHECK(*answer <= "(integer) 60000");
+  CHECK(alice.epoch() == epoch);  // that is heard of later
+  CHECK(scene.ask(alice, {"SPUBLISH", "c", "hello"}) == "(integer) 0");
+  CHECK(heard == std::vector<std::string>{"hello"});
+  scene.run_for(10s);
+  CHECK(alice.epoch() == epoch + 1);
+  REQUIRE(!scene.servers.happened().empty());
+  CHECK(scene.servers.happened()[0].fault == FaultKind::moved_slots);
+  CHECK(scene.servers.happened()[0].until > scene.servers.happened()[0].from);
+}
+
+namespace {
+
+// A cluster in which the slots of server 0 are half moved to server 1: there is {t}gone; here is still
+// {t}here.
+struct HalfMoved : Scene {
+  explicit HalfMoved(std::uint64_t seed = 1, Weather weather = {.slow = 0})
+      : Scene(seed, {.replicas = 1, .weather = weather, .is_cluster = true, .slots = {93}}),
+        alice(process()) {
+    CHECK(ask(alice, {"SET", "{t}here", "h"}) == "OK");
+    CHECK(ask(alice, {"SET", "{t}gone", "g", "PX", "60000"}) == "OK");
+    servers.begin_move(1);
+    migrate("{t}gone");
+  }
+  void migrate(std::string key) { servers.migrate(std::span(&key, 1)); }
+  // In the words of the server, which a client follows otherwise.
+  std::string told_by(int server, const Words& words, bool is_asking = false) {
+    Reply reply;
+    std::string answer;
+    alice.call_at(
+        server, words, world.now() + 1s,
+        [&](const Result<Reply>& got) { answer = got ? redis::to_string(*got) : got.error().what; },
+        is_asking);
+    run_for(1s);
+    return answer;
+  }
+  int asked(const Words& words) {  // which server has run it
+    int by = -1;
+    servers.on_executed = [&](int server, const Words&, const Reply&) { by = server; };
+    ask(alice, words);
+    servers.on_executed = nullptr;
+    return by;
+  }
+
+  Connection& alice;
+};
+
+constexpr auto try_again = "TRYAGAIN Multiple keys request during rehashing of slot";
+
+}  // namespace
+
+TEST_CASE(
+    "a server whose slots are half moved runs what it has all keys of, and says ASK or TRYAGAIN") {
+  HalfMoved scene;
+  CHECK(scene.told_by(0, {"GET", "{t}here"}) == "\"h\"");
+  CHECK(scene.told_by(0, {"GET", "{t}gone"}) == "ASK 0 server-1:6379");
+  CHECK(scene.told_by(0, {"GET", "{t}never"}) == "ASK 0 server-1:6379");
+  CHECK(scene.told_by(0, {"MGET", "{t}gone", "{t}never"}) == "ASK 0 server-1:6379");
+  CHECK(scene.told_by(0, {"MGET", "{t}here", "{t}gone"}) == try_again);
+  CHECK(scene.told_by(0, {"MGET", "{t}here", "{t}never"}) == try_again);
+  CHECK(scene.told_by(0, {"MGET", "{t}here", "{t}here"}) == "[\"h\", \"h\"]");
+  CHECK(scene.told_by(0, {"EVAL", "return 1", "2", "{t}here", "{t}gone"}) == try_again);
+  CHECK(scene.told_by(0, {"EVAL", "return 1", "1", "{t}here", "{t}gone"}) == "(integer) 1");
+  CHECK(scene.told_by(0, {"EVAL", "return 1", "1", "{t}gone"}) == "ASK 0 server-1:6379");
+  CHECK(scene.told_by(0, {"SPUBLISH", "{t}channel", "m"}) == "(integer) 0");
+  CHECK(scene.told_by(0, {"PING"}) == "PONG");
+  CHECK(scene.told_by(0, {"DBSIZE"}) == "(integer) 1");
+}
+
+TEST_CASE(
+    "a server that gets slots runs what is announced with ASKING, unless a key of several is "
+    "missing") {
+  HalfMoved scene;
+  auto owner = "MOVED 0 server-0:6379";
+  CHECK(scene.told_by(1, {"GET", "{t}gone"}) == owner);
+  CHECK(scene.told_by(1, {"SPUBLISH", "{t}channel", "m"}) == owner);
+  CHECK(scene.told_by(1, {"DBSIZE"}) == "(integer) 1");
+  CHECK(scene.told_by(1, {"GET", "{t}gone"}, true) == "\"g\"");
+  CHECK(scene.told_by(1, {"GET", "{t}gone"}) == owner);  // it counts for one command
+  CHECK(scene.told_by(1, {"GET", "{t}never"}, true) == "(nil)");
+  CHECK(scene.told_by(1, {"MGET", "{t}gone", "{t}gone"}, true) == "[\"g\", \"g\"]");
+  CHECK(scene.told_by(1, {"MGET", "{t}gone", "{t}never"}, true) == try_again);
+  CHECK(scene.told_by(1, {"EVAL", "return 1", "2", "{t}here", "{t}gone"}, true) == try_again);
+  CHECK(scene.told_by(1, {"SPUBLISH", "{t}channel", "m"}, true) == "(integer) 0");
+  CHECK(scene.told_by(1, {"SET", "{t}new", "n"}, true) == "OK");
+  CHECK(scene.told_by(1, {"MGET", "{t}gone", "{t}new"}, true) == "[\"g\", \"n\"]");
+}
+
+TEST_CASE("a script that asks for a key which it has deleted ends there while its slot moves") {
+  HalfMoved scene;
+  constexpr auto script =
+      "redis.call('SET', KEYS[2], 'seen') redis.call('DEL', KEYS[1]) "
+      "redis.call('GET', KEYS[1]) redis.call('SET', KEYS[2], 'not seen')";
+  Words words{"EVAL", script, "2", "{t}here", "{t}other"};
+  scene.servers.model(0).run(Words{"SET", "{t}other", "o"}, scene.servers.wall_us(0));
+  auto told = scene.told_by(0, words);
+  CHECK(told.starts_with("ERR Script attempted to access a non local key in a cluster node"));
+  CHECK(scene.look(0, {"GET", "{t}other"}) == "\"seen\"");
+  CHECK(scene.look(0, {"EXISTS", "{t}here"}) == "(integer) 0");
+}
+
+TEST_CASE(
+    "replicas follow a server whose slots are half moved, in what scripts did not do either") {
+  Scene scene(1, {.replicas = 2, .is_cluster = true});
+  auto& alice = scene.process();
+  for (const char* key : {"{t}a", "{t}b", "{t}c"})
+    CHECK(scene.ask(alice, {"SET", key, "1"}) == "OK");
+  scene.servers.begin_move(1);
+  std::string gone = "{t}c";
+  scene.servers.migrate(std::span(&gone, 1));
+  constexpr auto deletes =
+      "redis.call('DEL', KEYS[1]) redis.call('SET', KEYS[2], '2') "
+      "redis.call('GET', KEYS[1]) redis.call('SET', KEYS[2], '3')";
+  CHECK(scene.ask(alice, {"EVAL", deletes, "2", "{t}a", "{t}b"}) == "refused");
+  CHECK(scene.servers.is_following(2));
+  CHECK(scene.look(2, {"MGET", "{t}a", "{t}b", "{t}c"}) ==
+        scene.look(0, {"MGET", "{t}a", "{t}b", "{t}c"}));
+  CHECK(scene.look(2, {"GET", "{t}b"}) == "\"2\"");
+}
+
+TEST_CASE("a client follows ASK with one command only, and waits for what is split, or is told") {
+  HalfMoved scene;
+  auto& alice = scene.alice;
+  int connected = 0;
+  alice.on_connected = [&] { ++connected; };
+  CHECK(scene.asked({"GET", "{t}gone"}) == 1);
+  CHECK(connected == 1);  // with the other server
+  CHECK(scene.asked({"GET", "{t}here"}) == 0);
+  CHECK(scene.asked({"SET", "{t}new", "v"}) == 1);
+  CHECK(scene.ask(alice, {"GET", "{t}new"}) == "\"v\"");
+  CHECK(alice.epoch() == 1);
+  auto hasty = scene.call(alice, {"MGET", "{t}here", "{t}gone"}, 1s,
+                          redis::CallOptions().unless_keys_are_split());
+  auto impatient = scene.call(alice, {"MGET", "{t}here", "{t}gone"}, 100ms);
+  auto patient = scene.call(alice, {"MGET", "{t}here", "{t}gone"}, 10s);
+  auto durable = scene.durable(alice, {"INCR", "{t}n"}, 0);
+  scene.run_for(500ms);
+  CHECK(*hasty == "unavailable");
+  CHECK(*impatient == "unavailable");
+  CHECK(patient->empty());
+  CHECK(durable->starts_with("(integer) 1 on"));
+  CHECK(scene.look(1, {"GET", "{t}n"}) == "\"1\"");
+  scene.migrate("{t}here");
+  scene.run_for(500ms);
+  CHECK(*patient == "[\"h\", \"g\"]");
+}
+
+TEST_CASE("slots that have moved key by key are with their new owner, with all that is in them") {
+  HalfMoved scene(1, {.slow = 0, .news_most = 5s, .skew_most = 5s});
+  std::vector<std::string> heard;
+  scene.alice.on_message = [&](const Message& message) { heard.push_back(message.payload); };
+  scene.alice.ssubscribe("{t}channel");
+  scene.run_for(1s);
+  CHECK(scene.servers.primary() == 0);
+  CHECK(scene.servers.keys() == std::vector<std::string>{"{t}gone", "{t}here"});
+  scene.servers.end_move();
+  CHECK(!scene.servers.is_moving());
+  CHECK(scene.servers.primary() == 1);
+  CHECK(scene.servers.epoch() == 2);
+  CHECK(scene.told_by(1, {"MGET", "{t}here", "{t}gone"}) == "[\"h\", \"g\"]");
+  CHECK(scene.asked({"MGET", "{t}here", "{t}gone"}) == 1);
+  CHECK(scene.ask(scene.alice, {"PTTL", "{t}gone"}) > "(integer) 40000");
+  CHECK(scene.ask(scene.alice, {"PTTL", "{t}gone"}) <= "(integer) 60000");
+  CHECK(scene.ask(scene.alice, {"SPUBLISH", "{t}channel", "hello"}) == "(integer) 0");
+  CHECK(heard == std::vector<std::string>{"hello"});
+  std::set<FaultKind> kinds;
+  for (auto& happened : scene.servers.happened()) kinds.insert(happened.fault);
+  CHECK(kinds.contains(FaultKind::half_moved_slots));
+  CHECK(kinds.contains(FaultKind::moved_slots));
+}
+
+TEST_CASE("who still asks the old owner of slots is sent on, and finds no keys by looking there") {
+  Scene scene(1, {.replicas = 1, .weather = {.slow = 0, .news_most = hour}, .is_cluster = true});
+  auto &alice = scene.process(), &bob = scene.process();
+  CHECK(scene.ask(alice, {"SET", "k", "v"}) == "OK");
+  scene.servers.move_slots(1);
+  CHECK(scene.ask(alice, {"DBSIZE"}) == "(integer) 0");  // which has no key, so that nobody tells
+  CHECK(scene.ask(bob, {"GET", "k"}) == "\"v\"");
+  CHECK(scene.ask(bob, {"DBSIZE"}) == "(integer) 1");
+}
+
+TEST_CASE("only the owner of a slot says that it moves, and where to") {
+  HalfMoved scene;
+  CHECK(scene.told_by(0, {"CLUSTER", "NODES"})
+            .contains("server-0 server-0:6379@16379 myself,master - 0 0 1 connected 0-16383 "
+                      "[93->-server-1]"));
+  CHECK(!scene.told_by(1, {"CLUSTER", "NODES"}).contains("->-"));
+  scene.servers.end_move();
+  CHECK(scene.told_by(1, {"CLUSTER", "NODES"})
+            .contains("server-1 server-1:6379@16379 myself,master - 0 0 2 connected 0-16383"));
+}
+
+TEST_CASE(
+    "in a cluster a message reaches who listens anywhere, that of a shard only who listens there") {
+  HalfMoved scene;
+  std::string heard;
+  scene.alice.on_message = [&](const Message& message) { heard += message.payload; };
+  scene.alice.subscribe("{t}channel");
+  scene.alice.ssubscribe("{t}channel");
+  scene.run_for(1s);
+  for (const char* script : {"redis.call('PUBLISH', '{t}channel', 'to all ')",
+                             "redis.call('SPUBLISH', '{t}channel', 'to the shard ')"})
+    CHECK(scene.ask(scene.alice, {"EVAL", script, "1", "{t}gone"}) == "(nil)");
+  CHECK(heard == "to all ");
+}
+
+TEST_CASE("slots move key by key in any order, in spite of restarts, and nothing is lost") {
+  int split = how_often([](std::uint64_t seed) {
+    Scene scene(seed, {.replicas = 1, .weather = {.restarts = 2}, .is_cluster = true});
+    auto& alice = scene.process();
+    for (int i = 0; i < 10; ++i)
+      CHECK(scene.ask(alice, {"SET", fmt::format("{{t}}{}", i), "v"}) == "OK");
+    scene.servers.begin_faults();
+    scene.servers.move_key_by_key(1, 300ms);
+    auto before = scene.servers.keys().size();
+    scene.run_for(100ms);
+    CHECK(scene.servers.keys().size() == before);
+    bool is_split = scene.servers.is_moving() && !scene.servers.model(0).keys().empty() &&
+                    !scene.servers.model(1).keys().empty();
+    scene.servers.end_faults();
+    scene.run_for(10s);
+    CHECK(!scene.servers.is_moving());
+    CHECK(scene.servers.primary() == 1);
+    CHECK(scene.look(1, {"DBSIZE"}) == "(integer) 10");
+    CHECK(scene.ask(alice, {"SET", "{t}new", "v"}) == "OK");
+    CHECK(scene.look(0, {"DBSIZE"}) == "(integer) 11");  // which follows now
+    return is_split;
+  });
+  CHECK(split > 30);
+}
+
+TEST_CASE("a server comes back with an older copy, and so do its replicas then") {
+  Scene scene(1, {.replicas = 1});
+  auto& alice = scene.process();
+  CHECK(scene.ask(alice, {"SET", "k", "old"}) == "OK");
+  auto copy = scene.servers.model(0);
+  CHECK(scene.ask(alice, {"SET", "k", "new"}) == "OK");
+  std::string forgotten;
+  scene.servers.on_forget = [&](const ModelRedis& model) {
+    forgotten += redis::to_string(ModelRedis(model).run(Words{"GET", "k"}, 0));
+  };
+  scene.servers.restore(0, 100ms, copy);
+  scene.run_for(2s);
+  CHECK(scene.ask(alice, {"GET", "k"}) == "\"old\"");
+  CHECK(scene.look(1, {"GET", "k"}) == "\"old\"");
+  CHECK(forgotten == "\"new\"\"new\"");  // by both
+  CHECK(scene.servers.happened()[0].fault == FaultKind::restored);
+}
+
+TEST_CASE("a process that is cut off reaches nobody, with or without noticing") {
+  Scene scene;
+  auto &alice = scene.process(), &bob = scene.process();
+  alice.cut_off(5s);
+  auto cut = scene.call(alice, {"INCR", "n"}, 2s);
+  scene.run_for(3s);
+  CHECK(*cut == "unavailable");
+  CHECK(!alice.is_connected());
+  bob.fall_silent(5s, 1s);
+  auto heard = scene.call(bob, {"INCR", "n"}, 2s);
+  scene.run_for(1s);
+  auto unheard = scene.call(bob, {"INCR", "n"}, 10s);
+  scene.run_for(2s);
+  CHECK(*heard == "unknown_outcome");
+  CHECK(scene.look(0, {"GET", "n"}) == "\"1\"");
+  CHECK(unheard->empty());
+  CHECK(bob.is_connected());
+  scene.run_for(3s);
+  CHECK(*unheard == "(integer) 2");
+  CHECK(scene.ask(alice, {"GET", "n"}) == "\"2\"");
+}
+
+TEST_CASE("a narrow link delays by the size of what goes through") {
+  Scene scene(1, {.weather = {.slow = 0, .bandwidth = 10'000}});
+  auto& alice = scene.process();
+  auto large = scene.call(alice, {"SET", "k", std::string(5'000, 'x')}, 2s);
+  scene.run_for(500ms);
+  CHECK(large->empty());
+  scene.run_for(20ms);
+  CHECK(*large == "OK");
+  CHECK(scene.servers.happened()[0].fault == FaultKind::narrow_link);
+}
+
+TEST_CASE("what happened is noted: who lost writes, and who went on answering") {
+  Scene scene(1, {.replicas = 1, .weather = {.lag_least = 1h, .lag_most = 1h, .news_most = 1s}});
+  auto& alice = scene.process();
+  CHECK(scene.ask(alice, {"SET", "k", "v"}) == "OK");
+  scene.servers.failover(1, 5s);
+  auto kinds = [&] {
+    std::set<FaultKind> seen;
+    for (auto& happened : scene.servers.happened())
+      if (happened.acted) seen.insert(happened.fault);
+    return seen;
+  };
+  CHECK(kinds() == std::set{FaultKind::failover, FaultKind::lost_writes});
+  CHECK(scene.servers.evict("nothing") == false);
+  auto stale = scene.call(alice, {"INCR", "n"});
+  scene.run_for(2s);
+  CHECK(*stale == "(integer) 1");
+  CHECK(kinds() == std::set{FaultKind::failover, FaultKind::lost_writes, FaultKind::stale_primary});
+  CHECK(alice.epoch() == 2);
+  auto& failover = scene.servers.happened()[0];
+  CHECK(failover.until - failover.from <= 1s);
+}
+
+TEST_CASE("a clock that goes back twice is behind until it shows what it showed at first") {
+  Scene scene;
+  scene.servers.step_clock(0, -500ms);
+  scene.run_for(100ms);
+  scene.servers.step_clock(0, -300ms);
+  auto happened = scene.servers.happened();
+  REQUIRE(happened.size() == 2);
+  CHECK(happened[1].fault == FaultKind::clock_back);
+  CHECK(happened[0].until - happened[0].from == 500ms);
+  CHECK(happened[1].until - happened[1].from == 700ms);
+}
+
+TEST_CASE("slots that move to a server whose clock is behind keep the times that they name") {
+  Scene scene(1, {.replicas = 1, .is_cluster = true});
+  scene.process();
+  scene.servers.step_clock(1, -500ms);
+  CHECK(scene.servers.happened().empty());  // no primary's
+  scene.servers.move_slots(1);
+  auto happened = scene.servers.happened();
+  REQUIRE(happened.size() == 2);
+  CHECK(happened[1].fault == FaultKind::clock_back);
+  CHECK(happened[1].until - happened[1].from == 500ms);
+}
+
+TEST_CASE("who connects to a primary hears since which epoch it is one") {
+  Scene scene(1, {.replicas = 1, .weather = {.news_most = hour}});
+  auto& alice = scene.process();
+  alice.pause(100ms);  // so that it finds the first one in office again
+  scene.servers.failover(1, 1ms);
+  scene.run_for(20ms);
+  scene.servers.failover(0, 1ms);
+  CHECK(alice.epoch() == 1);
+  scene.run_for(1s);
+  CHECK(alice.is_connected());
+  CHECK(alice.epoch() == 3);
+}
+
+TEST_CASE("a clock that drifts is ahead by more and more") {
+  Scene scene(1, {.weather = {.drift_most = 0.01}});
+  auto begin = scene.servers.wall_us(0);
+  scene.run_for(1000s);
+  auto passed = scene.servers.wall_us(0) - begin;
+  CHECK(passed != 1'000'000'000);
+  CHECK(std::abs(passed - 1'000'000'000) <= 10'000'000);
 }
 
 TEST_CASE("the clocks of servers differ from the start when the weather says so") {

@@ -126,6 +126,8 @@ class FaultyLink::Proxy {
     asio::post(io_, std::packaged_task<void()>(task)).get();
   }
 
+  void set_target(unsigned short port) { target_.port(port); }
+
   Counters counters() const { return {accepted_, open_, delivered_[0], delivered_[1]}; }
 
  private:
@@ -305,6 +307,10 @@ void FaultyLink::cut(Ending ending) {
 
 void FaultyLink::cut_after(Direction direction, std::size_t bytes) {
   proxy_->order([&](Faults& faults) { faults.way(direction).cut_after = bytes; });
+}
+
+void FaultyLink::lead_to(unsigned short target_port) {
+  proxy_->order([&](Faults&) { proxy_->set_target(target_port); });
 }
 
 void FaultyLink::heal() {

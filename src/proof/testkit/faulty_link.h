@@ -40,6 +40,9 @@ class FaultyLink {
   // Delivers exactly this many further bytes this way, then ends the connection that carried the
   // last of them (for 0: that would have carried the next one). New connections work.
   void cut_after(Direction direction, std::size_t bytes);
+  // New connections go there, as when a name or a shared address moves; those that are open stay.
+  // No order of the others: heal() does not take it back.
+  void lead_to(unsigned short target_port);
   // Takes all orders back. Connections of which bytes were dropped are reset: TCP has no holes.
   void heal();
 

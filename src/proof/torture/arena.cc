@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include "proof/testkit/faulty_link.h"
 #include "proof/testkit/redis_cluster.h"
 #include "proof/testkit/run.h"
 #include "proof/testkit/sentinel_trio.h"
@@ -131,7 +130,7 @@ class SingleArena : public Arena {
         had_wrong_clock_ = true;
         return faults_.wrong_clock(server_, random);
       default:
-        return link_fault(*random.one_of(all_links()), random);
+        return link_fault(*random.one_of(all_links()), faults_.some_time(random), random);
     }
   }
   void settle() override {
@@ -150,31 +149,6 @@ class SingleArena : public Arena {
     for (auto& link : links_) all.push_back(link.get());
     return all;
   }
-  Fault link_fault(FaultyLink& link, Random& random) {
-    auto name = "link delayed";
-    switch (random.below(5)) {
-      case 0:
-        link.cut();
-        name = "link cut";
-        break;
-      case 1:
-        link.half_open();
-        name = "link silent";
-        break;
-      case 2:
-        link.drop(Direction::to_server);
-        name = "requests dropped";
-        break;
-      case 3:
-        link.drop(Direction::to_client);
-        name = "replies dropped";
-        break;
-      default:
-        link.delay(Direction::to_client, faults_.some_time(random) / 4);
-    }
-    return {name, faults_.some_time(random), [&] { link.heal(); }};
-  }
-
   Faults faults_;
   RedisServer server_;
   std::vector<std::unique_ptr<FaultyLink>> links_;
@@ -286,7 +260,8 @@ class SentinelArena : public Arena {
 class ClusterArena : public Arena {
  public:
   explicit ClusterArena(const ArenaOptions& options)
-      : faults_(options),
+      : keys_(options.keys),
+        faults_(options),
         cluster_({.node_timeout = 1000ms,
                   .nodes = {.appendonly = true, .environment = faults_.clocks.environment()}}) {}
   std::string name() const override { return "cluster of three shards"; }
@@ -300,7 +275,8 @@ class ClusterArena : public Arena {
     return settings;
   }
   Fault begin_fault(Random& random) override {
-    auto key = lease_key(static_cast<history::LockId>(random.below(3)));
+    auto key = keys_.empty() ? lease_key(static_cast<history::LockId>(random.below(3)))
+                             : random.one_of(keys_);
     auto& primary = owner(key);
     switch (random.below(faults_.clocks.can_lie() ? 8 : 7)) {
       case 0:
@@ -352,11 +328,37 @@ class ClusterArena : public Arena {
             }};
   }
 
+  std::vector<std::string> keys_;
   Faults faults_;
   RedisCluster cluster_;
 };
 
 }  // namespace
+
+Fault link_fault(FaultyLink& link, Clock::duration length, Random& random) {
+  auto name = "link delayed";
+  switch (random.below(5)) {
+    case 0:
+      link.cut();
+      name = "link cut";
+      break;
+    case 1:
+      link.half_open();
+      name = "link silent";
+      break;
+    case 2:
+      link.drop(Direction::to_server);
+      name = "requests dropped";
+      break;
+    case 3:
+      link.drop(Direction::to_client);
+      name = "replies dropped";
+      break;
+    default:
+      link.delay(Direction::to_client, length / 4);
+  }
+  return {name, length, [&] { link.heal(); }};
+}
 
 std::unique_ptr<Arena> make_arena(ArenaKind kind, const ArenaOptions& options) {
   switch (kind) {

@@ -1,6 +1,7 @@
 #pragma once
-// Private Redis servers that are made to fail: one server, one primary with replicas and sentinels,
-// or a cluster. Every fault has a name, lasts for a while, and is over when its `end` returns.
+// Private servers that are made to fail: one Redis, one primary with replicas and sentinels, or a
+// cluster; or whatever else a place has. Every fault has a name, lasts for a while, and is over when
+// its `end` returns.
 #include <functional>
 #include <memory>
 #include <random>
@@ -8,6 +9,7 @@
 #include <vector>
 
 #include "proof/history/history.h"
+#include "proof/testkit/faulty_link.h"
 #include "proof/testkit/redis_server.h"
 #include "redis/settings.h"
 
@@ -40,18 +42,22 @@ struct Fault {
   Clock::duration aftermath{};
 };
 
-class Arena {
+class Place {
  public:
-  virtual ~Arena() = default;
+  virtual ~Place() = default;
   virtual std::string name() const = 0;
-  // What the worker with this number connects to.
-  virtual redis::Settings settings(std::size_t worker) const = 0;
-  // Only grants that all replicas have count here.
-  virtual bool is_replicated() const { return false; }
   // The next one; the one before has ended.
   virtual Fault begin_fault(Random& random) = 0;
   // Returns when everything works again.
   virtual void settle() = 0;
+};
+
+class Arena : public Place {
+ public:
+  // What the worker with this number connects to.
+  virtual redis::Settings settings(std::size_t worker) const = 0;
+  // Only grants that all replicas have count here.
+  virtual bool is_replicated() const { return false; }
   // Where the key is now.
   virtual RedisServer& owner(const std::string& key) = 0;
   virtual std::vector<RedisServer*> servers() = 0;
@@ -62,7 +68,11 @@ struct ArenaOptions {
   std::size_t workers = 4;
   std::chrono::milliseconds ttl = 1s;
   std::filesystem::path clock_shim;  // empty: clocks do not step
+  // What the faults of a cluster aim at; empty: the leases.
+  std::vector<std::string> keys = {};
 };
+// Cuts, silences or delays one link, for up to so long.
+Fault link_fault(FaultyLink& link, Clock::duration length, Random& random);
 std::unique_ptr<Arena> make_arena(ArenaKind kind, const ArenaOptions& options);
 
 }  // namespace warren::torture

@@ -11,6 +11,8 @@ namespace warren::torture {
 
 namespace {
 
+using history::CatalogEvent;
+using history::CatalogHistory;
 using history::LeaseEvent;
 using history::LeaseHistory;
 using history::MirrorEvent;
@@ -25,10 +27,16 @@ std::string line_of(const LeaseEvent& event) {
 }
 
 std::string line_of(const MirrorEvent& event) {
-  return fmt::format("{} {} {} {} {} {} {} {} .\n", static_cast<int>(event.kind),
+  return fmt::format("{} {} {} {} {} {} {} .\n", static_cast<int>(event.kind),
                      event.at.time_since_epoch().count(), event.age.count(), event.id.epoch,
-                     event.id.counter, event.digest, event.process,
-                     static_cast<int>(event.durability));
+                     event.id.counter, event.digest, event.process);
+}
+
+std::string line_of(const CatalogEvent& event) {
+  auto ns = [](Clock::time_point time) { return time.time_since_epoch().count(); };
+  return fmt::format("{} {} {} {} {} {} {} {} {} {} .\n", static_cast<int>(event.kind),
+                     ns(event.at), event.row, event.process, event.life, event.token.epoch,
+                     event.token.counter, event.number, ns(event.since), ns(event.deadline));
 }
 
 // False: the line is not whole.
@@ -48,15 +56,28 @@ bool parse(const std::string& line, LeaseEvent& event) {
 
 bool parse(const std::string& line, MirrorEvent& event) {
   std::istringstream in(line);
-  int kind = 0, durability = 0;
+  int kind = 0;
   Clock::rep at = 0, age = 0;
   std::string end;
   in >> kind >> at >> age >> event.id.epoch >> event.id.counter >> event.digest >> event.process >>
-      durability >> end;
+      end;
   event.kind = static_cast<MirrorEvent::Kind>(kind);
-  event.durability = static_cast<history::Durability>(durability);
   event.at = Clock::time_point(Clock::duration(at));
   event.age = Clock::duration(age);
+  return in && end == ".";
+}
+
+bool parse(const std::string& line, CatalogEvent& event) {
+  std::istringstream in(line);
+  int kind = 0;
+  Clock::rep at = 0, since = 0, deadline = 0;
+  std::string end;
+  in >> kind >> at >> event.row >> event.process >> event.life >> event.token.epoch >>
+      event.token.counter >> event.number >> since >> deadline >> end;
+  event.kind = static_cast<CatalogEvent::Kind>(kind);
+  event.at = Clock::time_point(Clock::duration(at));
+  event.since = Clock::time_point(Clock::duration(since));
+  event.deadline = Clock::time_point(Clock::duration(deadline));
   return in && end == ".";
 }
 
@@ -113,19 +134,19 @@ void replay(const LeaseEvent& e, LeaseHistory& into) {
 void replay(const MirrorEvent& e, MirrorHistory& into) {
   switch (e.kind) {
     case MirrorEvent::Kind::acknowledged:
-      return into.acknowledged(e.at, e.process, e.id, e.durability);
+      return into.acknowledged(e.at, e.process, e.id);
     case MirrorEvent::Kind::applied:
       return into.applied(e.at, e.process, e.id);
     case MirrorEvent::Kind::resynced:
       return into.resynced(e.at, e.process, e.id);
     case MirrorEvent::Kind::read:
-      return into.read(e.at, e.process, e.id, e.age);
+      return into.read(e.at, e.process, e.id, e.age, e.digest);
     case MirrorEvent::Kind::session_read:
       return into.session_read(e.at, e.process, e.id, e.age);
     case MirrorEvent::Kind::history_rewritten:
       return into.history_rewritten(e.at, e.process, e.id);
     case MirrorEvent::Kind::logged:
-      return into.logged(e.at, e.id);
+      return into.logged(e.at, e.id, e.digest);
     case MirrorEvent::Kind::contents:
       return into.contents(e.at, e.process, e.digest);
     case MirrorEvent::Kind::server_contents:
@@ -150,6 +171,8 @@ void Journal::write() {
     lines += line_of(lease_.events()[lease_written_]);
   for (; mirror_written_ < mirror_.events().size(); ++mirror_written_)
     lines += line_of(mirror_.events()[mirror_written_]);
+  for (; catalog_written_ < catalog_.events().size(); ++catalog_written_)
+    lines += line_of(catalog_.events()[catalog_written_]);
   ensure(::write(file_, lines.data(), lines.size()) == static_cast<ssize_t>(lines.size()),
          "a journal can be written");
 }
@@ -175,6 +198,17 @@ Result<MirrorHistory> load_mirror_history(const std::filesystem::path& file) {
     return ok;
   };
   auto read = read_events<MirrorEvent>(file, take);
+  if (!read) return std::unexpected(read.error());
+  return history;
+}
+
+Result<CatalogHistory> load_catalog_history(const std::filesystem::path& file) {
+  CatalogHistory history;
+  auto take = [&](const CatalogEvent& event) -> Result<> {
+    history.note(event);
+    return ok;
+  };
+  auto read = read_events<CatalogEvent>(file, take);
   if (!read) return std::unexpected(read.error());
   return history;
 }

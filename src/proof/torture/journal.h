@@ -4,7 +4,7 @@
 #include <filesystem>
 
 #include "base/error.h"
-#include "proof/history/history.h"
+#include "proof/history/catalog_history.h"
 
 namespace warren::torture {
 
@@ -18,17 +18,20 @@ class Journal {
   // Tell one of them what happens, then write.
   history::LeaseHistory& lease() { return lease_; }
   history::MirrorHistory& mirror() { return mirror_; }
+  history::CatalogHistory& catalog() { return catalog_; }
   void write();
 
  private:
   int file_;
   history::LeaseHistory lease_;
   history::MirrorHistory mirror_;
-  std::size_t lease_written_ = 0, mirror_written_ = 0;
+  history::CatalogHistory catalog_;
+  std::size_t lease_written_ = 0, mirror_written_ = 0, catalog_written_ = 0;
 };
 
 // What somebody wrote, up to where he was killed. Errc::invalid: it is no journal.
 Result<history::LeaseHistory> load_lease_history(const std::filesystem::path& file);
 Result<history::MirrorHistory> load_mirror_history(const std::filesystem::path& file);
+Result<history::CatalogHistory> load_catalog_history(const std::filesystem::path& file);
 
 }  // namespace warren::torture

@@ -121,7 +121,7 @@ Verdict LeaseRound::leaks() {
     return keys;
   };
   // What a dead worker held, and what it was waiting for, goes with its session.
-  auto deadline = Clock::now() + 2 * ttl;
+  auto deadline = Clock::now() + 2 * ttl + slack();
   while (!left().empty() && Clock::now() < deadline) std::this_thread::sleep_for(20ms);
   std::vector<history::Level> levels;
   for (auto& key : left()) levels.push_back({key, 0, 1});
@@ -189,17 +189,20 @@ Verdict LeaseRound::judge_histories() {
     if (event.kind == Kind::accepted) ++counts["guarded writes"];
     if (event.kind == Kind::rejected) ++counts["stale writes refused"];
   }
+  // An owner that was misled at the end of a fault believes for one ttl more.
+  auto lossy = lossy_;
+  for (auto& window : lossy) window.until += ttl;
   LeaseJudge judge(all, {.ttl = ttl,
-                         .wake = 500ms,
-                         .slack = 150ms,
+                         .wake = 500ms + slack(),
+                         .slack = slack(),
                          .overlap = 0ms,
                          .excused = excused_,
-                         .lossy = lossy_,
-                         .lossy_overlap = ttl});
+                         .lossy = lossy});
   report_.counts["owners at once, in lossy times"] += judge.lossy_overlaps();
   for (auto name : {"I1", "I2", "I3", "I4", "I6", "I7"}) report_.checked.push_back(name);
-  // A resource that has forgotten what it accepted is judged by what it still has.
-  if (!forgot_)
+  // A resource that has forgotten what it accepted is judged by what it still has: also where a
+  // primary that was replaced went on, and accepted what was lost with it.
+  if (!forgot_ && lossy_.empty())
     if (auto found = judge.resources_are_fenced()) return found;
   if (auto found = order_of_the_log()) return found;
   for (auto check : {&LeaseJudge::tokens_grow, &LeaseJudge::owners_exclude_each_other,

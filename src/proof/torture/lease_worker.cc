@@ -38,7 +38,8 @@ class Worker {
   LeaseTerms terms_for(LockId lock, AttemptId attempt);
   awaitable<void> hold(Lease lease, LockId lock, AttemptId attempt, Clock::time_point begun);
   Async<> work(Lease& lease, LockId lock, AttemptId attempt);
-  awaitable<void> write_late(LockId lock, AttemptId attempt, Token token);
+  awaitable<void> write_on(LockId lock, AttemptId attempt, Token token);
+  awaitable<void> write_late(LockId lock, AttemptId attempt, Token token, Clock::duration pause);
   void note_write(const Result<redis::Reply>& reply, AttemptId attempt, Token token,
                   Clock::time_point since);
 
@@ -90,14 +91,17 @@ awaitable<void> Worker::hold(Lease lease, LockId lock, AttemptId attempt, Clock:
   journal_.write();
   auto task = work(lease, lock, attempt);
   auto worked = co_await while_held(lease, std::move(task));
+  bool overslept = Clock::now() >= lease.deadline();
   if (!worked && worked.error().code == Errc::lease_lost) {
     note().lost(Clock::now(), attempt);
     journal_.write();
-    if (unit() < 0.7) co_await write_late(lock, attempt, token);
+    if (overslept) co_await write_on(lock, attempt, token_of(lease));
+    if (unit() < 0.7) co_await write_late(lock, attempt, token, part_of_ttl(1));
     co_return;
   }
   note().released(Clock::now(), attempt);
   journal_.write();
+  if (overslept) co_await write_on(lock, attempt, token_of(lease));
   // An error means that nobody could be told: then it ends by itself. Now and then we just go.
   if (unit() >= 0.8) co_return;
   auto released = co_await lease.release();
@@ -129,9 +133,15 @@ Async<> Worker::work(Lease& lease, LockId lock, AttemptId attempt) {
   co_return ok;
 }
 
+// Who was stopped for longer than its lease lasted goes on as if nothing had been.
+awaitable<void> Worker::write_on(LockId lock, AttemptId attempt, Token token) {
+  for (int i = 0; i < 3; ++i) co_await write_late(lock, attempt, token, 0s);
+}
+
 // Who lost a lease and does not know it would do this.
-awaitable<void> Worker::write_late(LockId lock, AttemptId attempt, Token token) {
-  co_await sleep_for(part_of_ttl(1));
+awaitable<void> Worker::write_late(LockId lock, AttemptId attempt, Token token,
+                                   Clock::duration pause) {
+  co_await sleep_for(pause);
   auto now = Clock::now();
   redis::Command command("RPUSH", log_key(lock), log_entry(token, options_.process, attempt));
   FencingToken shown{token.epoch, token.counter};

@@ -40,11 +40,13 @@ class Worker {
   }
   history::MirrorHistory& note() { return journal_.mirror(); }
   Batch some_batch();
+  std::uint64_t digest_of(const Snapshot& snapshot) const;
 
   const WorkerTerms& terms_;
   Mirror& mirror_;
   Journal journal_;
   std::mt19937_64 random_;
+  std::vector<EntityType> types_ = torture_mirror_terms(terms_.log_entries).types;
   std::uint64_t last_value_ = 0;
   bool writes_ = true, reads_ = true;
 };
@@ -86,21 +88,23 @@ awaitable<void> Worker::read() {
   while (ready && reads_) {
     auto now = Clock::now();
     auto seen = mirror_.read();
-    note().read(now, terms_.process, token_of(seen->version()), seen->age(now));
+    note().read(now, terms_.process, token_of(seen->version()), seen->age(now), digest_of(*seen));
     journal_.write();
     co_await sleep_for(20ms);
   }
 }
 
-void Worker::note_contents() {
+std::uint64_t Worker::digest_of(const Snapshot& snapshot) const {
   ContentsDigest digest;
-  auto seen = mirror_.read();
-  auto types = torture_mirror_terms(terms_.log_entries).types;
-  for (std::size_t type = 0; type < types.size(); ++type)
-    seen->table(type).each([&](const Entity& entity) {
-      digest.add(types[type].folder + std::string(entity.id()), entity.value());
+  for (std::size_t type = 0; type < types_.size(); ++type)
+    snapshot.table(type).each([&](const Entity& entity) {
+      digest.add(types_[type].folder + std::string(entity.id()), entity.value());
     });
-  note().contents(Clock::now(), terms_.process, digest.value());
+  return digest.value();
+}
+
+void Worker::note_contents() {
+  note().contents(Clock::now(), terms_.process, digest_of(*mirror_.read()));
   journal_.write();
 }
 
@@ -117,13 +121,13 @@ MirrorTerms torture_mirror_terms(std::size_t log_entries) {
   return terms;
 }
 
-void ContentsDigest::add(std::string_view key, std::string_view value) {
+std::uint64_t ContentsDigest::of(std::string_view key, std::string_view value) {
   std::uint64_t hash = 0xcbf29ce484222325;
   auto mix = [&](unsigned char c) { hash = (hash ^ c) * 0x100000001b3; };
   for (auto c : key) mix(static_cast<unsigned char>(c));
   mix(0);
   for (auto c : value) mix(static_cast<unsigned char>(c));
-  sum_ += hash;
+  return hash;
 }
 
 awaitable<void> run_mirror_worker(redis::Client& client, const WorkerTerms& terms) {

@@ -11,10 +11,12 @@ MirrorTerms torture_mirror_terms(std::size_t log_entries);
 // Of all entities together, in whatever order they are added.
 class ContentsDigest {
  public:
-  void add(std::string_view key, std::string_view value);
+  void add(std::string_view key, std::string_view value) { sum_ += of(key, value); }
+  void remove(std::string_view key, std::string_view value) { sum_ -= of(key, value); }
   std::uint64_t value() const { return sum_; }
 
  private:
+  static std::uint64_t of(std::string_view key, std::string_view value);
   std::uint64_t sum_ = 0;
 };
 

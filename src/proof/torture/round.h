@@ -6,12 +6,14 @@
 //
 // The seed gives the topology, the faults and their times, and what the workers choose. The threads
 // of a machine are not in it, so it repeats the weather and not every step.
+#include <atomic>
 #include <filesystem>
 #include <functional>
 #include <map>
 #include <memory>
 #include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "proof/history/checkers.h"
@@ -36,14 +38,30 @@ struct RoundReport {
   std::map<std::string, std::size_t> faults;  // how many of each
   std::map<std::string, std::size_t> counts;  // of what the workers did
   std::vector<std::string> checked = {};      // "I1", …
+  Clock::duration lateness{};                 // of the machine, at worst
+  bool has_lying_clocks = false;              // the workers' time of day may step
   history::Verdict violation = {};
 };
 
+inline constexpr std::size_t worker_count = 4;
 ArenaKind arena_of(std::uint64_t seed);
+
+// How late a thread of ours was woken at worst: what a busy machine does to everybody.
+class Heartbeat {
+ public:
+  Heartbeat();
+  Clock::duration worst() const { return Clock::duration(worst_.load()); }
+
+ private:
+  std::atomic<Clock::rep> worst_ = 0;
+  std::jthread thread_;
+};
 
 class Round {
  public:
   explicit Round(const RoundOptions& options);
+  // Somewhere else than on the Redis servers that the seed chooses.
+  Round(const RoundOptions& options, std::unique_ptr<Place> place);
   virtual ~Round() = default;
   // Fails (testkit) when the servers cannot be had.
   RoundReport run();
@@ -59,8 +77,12 @@ class Round {
   virtual history::Verdict judge() = 0;     // they have ended
 
   std::filesystem::path journal_of(history::ProcessId process) const;
-  Arena& arena() { return *arena_; }
+  Place& place() { return *place_; }
+  Arena& arena() { return dynamic_cast<Arena&>(*place_); }
   bool has_fault() const { return fault_.has_value(); }
+  // How late a worker may be, beyond what is promised. A little for its own work, and what this
+  // machine was seen to do: once to the worker, once to whoever woke it.
+  Clock::duration slack() const { return 150ms + 2 * heartbeat_.worst(); }
   void signal_workers(int signal);
   void let_pass(Clock::duration time);
 
@@ -88,9 +110,10 @@ class Round {
   void stop_workers();
   Clock::duration up_to(Clock::duration most);
 
+  Heartbeat heartbeat_;
   TempFolder folder_;
   Clocks clocks_;  // of the workers
-  std::unique_ptr<Arena> arena_;
+  std::unique_ptr<Place> place_;
   std::vector<Slot> slots_;
   std::optional<Fault> fault_;
   Clock::time_point fault_began_{}, fault_ends_{};

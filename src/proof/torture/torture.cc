@@ -7,10 +7,12 @@
 #include <sstream>
 #include <thread>
 
-#include "proof/torture/lease_sim.h"
+#include "proof/torture/catalog_torture.h"
 #include "proof/torture/lease_torture.h"
-#include "proof/torture/mirror_sim.h"
 #include "proof/torture/mirror_torture.h"
+#include "proof/torture/schedules/catalog_sim.h"
+#include "proof/torture/schedules/lease_sim.h"
+#include "proof/torture/schedules/mirror_sim.h"
 
 namespace warren::torture {
 
@@ -34,31 +36,49 @@ RoundOptions round_options(std::uint64_t seed, std::function<void()> tick) {
 }
 
 Target lease_target() {
-  Target target{.name = "lease", .checked = {"I1", "I2", "I3", "I4", "I6", "I7"}};
+  Target target{.name = "lease", .checked = {"I1", "I2", "I3", "I4", "I6", "I7", "I12"}};
   target.run_round = [](auto seed, auto tick) { return torture_lease(round_options(seed, tick)); };
   target.run_schedule = [](auto seed) { return simulate_leases(seed); };
+  target.faults = lease_faults();
   return target;
 }
 
 Target mirror_target() {
-  Target target{.name = "mirror", .checked = {"I10", "I11", "I12"}};
+  Target target{.name = "mirror", .checked = {"I5", "I10", "I11", "I12"}};
   target.run_round = [](auto seed, auto tick) { return torture_mirror(round_options(seed, tick)); };
   target.run_schedule = [](auto seed) {
-    auto [events, violation] = mirror::simulate(seed);
-    return Schedule{events, std::move(violation)};
+    auto schedule = mirror::simulate(seed);
+    return Schedule{schedule.events, std::move(schedule.violation), std::move(schedule.faults)};
   };
+  auto faults = mirror::mirror_faults();
+  target.faults.assign(faults.begin(), faults.end());
+  return target;
+}
+
+Target catalog_target(CatalogEngine engine) {
+  Target target{.name = "catalog", .checked = {"I13", "I14", "I15", "I16", "I17", "I18"}};
+  target.run_round = [engine](auto seed, auto tick) {
+    return torture_catalog(round_options(seed, tick), engine);
+  };
+  target.run_schedule = [](auto seed) { return simulate_catalog(seed); };
+  target.faults = catalog_faults();
   return target;
 }
 
 }  // namespace
 
-Result<std::vector<Target>> targets_for(const std::string& what, bool is_sim) {
-  if (!is_sim && !is_installed("redis-server"))
+Result<std::vector<Target>> targets_for(const std::string& what, bool is_sim,
+                                        CatalogEngine engine) {
+  bool needs_redis = what != "catalog" || engine == CatalogEngine::redis;
+  if (!is_sim && needs_redis && !is_installed("redis-server"))
     return fail(Errc::invalid,
                 "redis-server is not installed; apt-get install redis-server, or use --sim");
+  if (engine == CatalogEngine::etcd && !is_installed("etcd"))
+    return fail(Errc::invalid, "etcd is not installed; apt-get install etcd-server etcd-client");
   std::vector<Target> targets;
-  if (what != "mirror") targets.push_back(lease_target());
-  if (what != "lease") targets.push_back(mirror_target());
+  if (what == "lease" || what == "all") targets.push_back(lease_target());
+  if (what == "mirror" || what == "all") targets.push_back(mirror_target());
+  if (what == "catalog" || what == "all") targets.push_back(catalog_target(engine));
   return targets;
 }
 
@@ -68,12 +88,21 @@ std::string meaning_of(const std::string& invariant) {
       {"I2", "tokens grow with every grant, over failovers too"},
       {"I3", "no two owners at once, except where servers lose data or their clocks step"},
       {"I4", "an owner is told of its loss no later than at its deadline"},
-      {"I5", "what was acknowledged as replicated survives"},
+      {"I5", "what was acknowledged is in the log, except where servers lose data"},
       {"I6", "whoever waits is granted, or told, in time"},
       {"I7", "first come, first served"},
-      {"I10", "mirrors end equal to Redis and know their age; simulated: each step too"},
+      {"I10", "each snapshot of a mirror is what the log says up to there, and knows its age"},
       {"I11", "reads do not go back, and see the own writes, or say that history was rewritten"},
       {"I12", "nothing is left behind"},
+      {"I13",
+       "no two nodes believe in a row at once, except where servers lose data or their clocks "
+       "step"},
+      {"I14", "epochs of a row grow with every change of owner, over failovers too; none twice"},
+      {"I15", "a write under an epoch that is over is refused, and changes nothing"},
+      {"I16", "a node past its lease, by its own clock, serves nothing"},
+      {"I17",
+       "who follows the changes sees a row's in order, and has in the end what the catalog has"},
+      {"I18", "no row is offered that has an owner, and none stays without one when all is well"},
   };
   auto found = meanings.find(invariant);
   return found == meanings.end() ? "" : found->second;
@@ -94,6 +123,7 @@ SimulationResult simulate_many(
       ++done;
       ++result.schedules;
       result.events += schedule.events;
+      for (const auto* fault : schedule.faults) ++result.faults[fault];
       if (!schedule.violation) continue;
       result.seed = options.first_seed + i;
       result.violation = std::move(schedule.violation);
@@ -113,9 +143,11 @@ SimulationResult simulate_many(
     }
   }
   SimulationResult all;
+  for (const auto* fault : target.faults) all.faults[fault] = 0;
   for (auto& result : results) {
     all.schedules += result.schedules;
     all.events += result.events;
+    for (auto& [name, count] : result.faults) all.faults[name] += count;
     if (result.violation && (!all.violation || result.seed < all.seed)) {
       all.seed = result.seed;
       all.violation = std::move(result.violation);

@@ -3,11 +3,13 @@
 // schedule.
 #include <atomic>
 #include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
 #include "base/error.h"
 #include "proof/history/checkers.h"
+#include "proof/torture/catalog_arena.h"
 #include "proof/torture/round.h"
 
 namespace warren::torture {
@@ -15,6 +17,7 @@ namespace warren::torture {
 struct Schedule {
   std::size_t events = 0;
   history::Verdict violation;
+  std::vector<const char*> faults = {};  // kinds that it had, each once
 };
 
 struct Target {
@@ -23,11 +26,13 @@ struct Target {
   // Calls `tick` now and then.
   std::function<RoundReport(std::uint64_t seed, std::function<void()> tick)> run_round = {};
   std::function<Schedule(std::uint64_t seed)> run_schedule = {};  // from any thread
+  std::vector<const char*> faults = {};  // all kinds that a schedule may have
 };
 
-// "lease", "mirror" or "all". Errc::invalid: redis-server, which real rounds need, is not
-// installed.
-Result<std::vector<Target>> targets_for(const std::string& what, bool is_sim);
+// "lease", "mirror", "catalog" or "all"; a catalog on this engine. Errc::invalid: a server that real
+// rounds need is not installed.
+Result<std::vector<Target>> targets_for(const std::string& what, bool is_sim,
+                                        CatalogEngine engine = CatalogEngine::redis);
 
 // One line about "I1" and so on.
 std::string meaning_of(const std::string& invariant);
@@ -41,6 +46,8 @@ struct SimulationResult {
   std::uint64_t schedules = 0, events = 0;
   std::uint64_t seed = 0;  // of the violation: the lowest that was found
   history::Verdict violation;
+  // In how many schedules each kind was; also those that were in none.
+  std::map<std::string, std::uint64_t> faults = {};
 };
 // On all cores. `progress` is called in the caller's thread.
 SimulationResult simulate_many(

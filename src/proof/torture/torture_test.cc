@@ -57,7 +57,7 @@ TEST_CASE("the journal of a mirror is read as it was written") {
   {
     Journal journal(file);
     auto& note = journal.mirror();
-    note.acknowledged(at(1ms), 3, {1, 2}, history::Durability::replicated);
+    note.acknowledged(at(1ms), 3, {1, 2});
     note.applied(at(2ms), 3, {1, 2});
     note.resynced(at(2ms), 3, {1, 2});
     note.read(at(3ms), 3, {1, 2}, 7ms);
@@ -75,6 +75,30 @@ TEST_CASE("the journal of a mirror is read as it was written") {
   REQUIRE(read->events().size() == written.events().size());
   for (std::size_t i = 0; i < written.events().size(); ++i)
     CHECK(describe(read->events()[i], at(0ms)) == describe(written.events()[i], at(0ms)));
+}
+
+TEST_CASE("the journal of a catalog's node is read as it was written") {
+  TempFolder folder;
+  auto file = folder.path() / "journal";
+  history::CatalogEvent event{.at = at(5ms),
+                              .kind = history::CatalogEvent::Kind::claimed,
+                              .row = 3,
+                              .process = 4,
+                              .life = 5,
+                              .token = {1, 0xfedcba9876543210},
+                              .number = 7,
+                              .since = at(1ms),
+                              .deadline = at(9ms)};
+  {
+    Journal journal(file);
+    journal.catalog().note(event);
+    journal.write();
+    journal.write();
+  }
+  auto read = load_catalog_history(file);
+  REQUIRE(read);
+  REQUIRE(read->events().size() == 1);
+  CHECK(describe(read->events()[0], at(0ms)) == describe(event, at(0ms)));
 }
 
 TEST_CASE("what is no journal is refused") {
@@ -95,6 +119,7 @@ TEST_CASE("a worker is told on its command line who and where it is") {
                      .ttl = 250ms,
                      .replicated = true,
                      .is_reckless = true,
+                     .catalog = "postgres://warren@127.0.0.1/warren",
                      .journal = "/tmp/journal"};
   worker.servers.mode = redis::Mode::sentinel;
   worker.servers.master_name = "warren";
@@ -105,6 +130,7 @@ TEST_CASE("a worker is told on its command line who and where it is") {
   CHECK(words_of(*told) == words);
   CHECK(told->servers.addresses == worker.servers.addresses);
   CHECK(told->ttl == 250ms);
+  CHECK(told->catalog == worker.catalog);
   words.pop_back();
   CHECK(worker_from(words).error().code == Errc::invalid);
 }
@@ -121,6 +147,14 @@ TEST_CASE("as many schedules are simulated as were asked for, each seed once") {
   CHECK(result.events == 3000);
   CHECK(!result.violation);
   CHECK(std::ranges::all_of(seen, [](auto& count) { return count == 1; }));
+}
+
+TEST_CASE("kinds of faults that no schedule had are counted, as none") {
+  auto target = simulation(
+      [](std::uint64_t) { return Schedule{.events = 1, .violation = {}, .faults = {"rain"}}; });
+  target.faults = {"rain", "snow"};
+  auto result = simulate_many(target, {.schedules = 10}, [](double, std::uint64_t) {});
+  CHECK(result.faults == std::map<std::string, std::uint64_t>{{"rain", 10}, {"snow", 0}});
 }
 
 TEST_CASE("without a number of schedules the time decides, and progress is told") {

@@ -7,6 +7,7 @@
 #include <charconv>
 
 #include "base/log.h"
+#include "proof/torture/catalog_worker.h"
 #include "proof/torture/lease_worker.h"
 #include "proof/torture/mirror_worker.h"
 #include "redis/client.h"
@@ -39,12 +40,17 @@ int run(const WorkerTerms& terms) {
   asio::io_context io(1);
   auto client = redis::Client::create(io.get_executor(), settings_for(terms));
   if (!client) return 1;
-  auto work = terms.what == lease_worker ? run_lease_worker(**client, terms)
-                                         : run_mirror_worker(**client, terms);
+  auto work = terms.what == lease_worker    ? run_lease_worker(**client, terms)
+              : terms.what == mirror_worker ? run_mirror_worker(**client, terms)
+                                            : run_catalog_worker(**client, terms);
   asio::co_spawn(io, std::move(work),
                  [](std::exception_ptr thrown) { ensure(!thrown, "a worker returns its errors"); });
   io.run();
   return 0;
+}
+
+bool is_worker(const std::string& word) {
+  return word == lease_worker || word == mirror_worker || word == catalog_worker;
 }
 
 }  // namespace
@@ -63,6 +69,7 @@ std::vector<std::string> words_of(const WorkerTerms& terms) {
           std::to_string(terms.ttl.count()),
           std::to_string(int(terms.replicated)),
           std::to_string(int(terms.is_reckless)),
+          terms.catalog.empty() ? "-" : terms.catalog,
           terms.journal.string()};
 }
 
@@ -70,7 +77,7 @@ Result<WorkerTerms> worker_from(std::span<const std::string> words) {
   WorkerTerms terms;
   int mode = 0, replicated = 0, reckless = 0;
   std::chrono::milliseconds::rep ttl = 0;
-  if (words.size() != 12 || !read_number(words[1], mode) || mode < 0 || mode > 2 ||
+  if (words.size() != 13 || !read_number(words[1], mode) || mode < 0 || mode > 2 ||
       !read_number(words[4], terms.process) || !read_number(words[5], terms.seed) ||
       !read_number(words[6], terms.locks) || !read_number(words[7], terms.log_entries) ||
       !read_number(words[8], ttl) || !read_number(words[9], replicated) ||
@@ -91,12 +98,13 @@ Result<WorkerTerms> worker_from(std::span<const std::string> words) {
   terms.ttl = std::chrono::milliseconds(ttl);
   terms.replicated = replicated == 1;
   terms.is_reckless = reckless == 1;
-  terms.journal = words[11];
+  if (words[11] != "-") terms.catalog = words[11];
+  terms.journal = words[12];
   return terms;
 }
 
 std::optional<int> run_as_worker(std::span<const std::string> words) {
-  if (words.empty() || (words[0] != lease_worker && words[0] != mirror_worker)) return std::nullopt;
+  if (words.empty() || !is_worker(words[0])) return std::nullopt;
   auto terms = worker_from(words);
   return terms ? run(*terms) : 2;
 }

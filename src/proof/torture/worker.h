@@ -1,6 +1,6 @@
 #pragma once
 // The processes that torture is done to: this program again, told by its command line to use
-// leases or a mirror, and to write down what it sees.
+// leases, a mirror or a catalog, and to write down what it sees.
 #include <filesystem>
 #include <optional>
 #include <span>
@@ -14,7 +14,7 @@
 namespace warren::torture {
 
 struct WorkerTerms {
-  std::string what;  // lease_worker or mirror_worker
+  std::string what;  // lease_worker, mirror_worker or catalog_worker
   redis::Settings servers;
   history::ProcessId process = 0;
   std::uint64_t seed = 0;
@@ -23,11 +23,13 @@ struct WorkerTerms {
   std::chrono::milliseconds ttl = 1s;  // of leases; others measure their patience by it
   bool replicated = false;
   bool is_reckless = false;  // a planted mistake: writes without showing its token
+  std::string catalog = {};  // its URL; empty: it is on `servers`
   std::filesystem::path journal;
 };
 // The first word on their command lines.
 inline constexpr const char* lease_worker = "torture-lease-worker";
 inline constexpr const char* mirror_worker = "torture-mirror-worker";
+inline constexpr const char* catalog_worker = "torture-catalog-worker";
 
 // All of the words, and back.
 std::vector<std::string> words_of(const WorkerTerms& terms);
