@@ -88,6 +88,7 @@ void add_simulate(CLI::App& root, Action& chosen);
 void add_completion(CLI::App& root, Action& chosen);
 void add_serve(CLI::App& root, Action& chosen);
 void add_foghorn_looks(CLI::App& root, Action& chosen);
+void add_fleet(CLI::App& root, Action& chosen);
 
 // The words of a command line. CLI11 is included by what reads and explains them, not by commands:
 // its headers take longer to compile than most of those.
@@ -103,6 +104,10 @@ using Check = std::function<Result<>(std::string_view value)>;
 CLI::Option* add_value(CLI::App& app, const std::string& name, const std::string& kind,
                        const std::string& help, Check check, const std::string& fallback = "");
 std::string value_of(const CLI::Option& option);
+// Words behind the command, at least `least` of them.
+CLI::Option* add_list(CLI::App& app, const std::string& name, const std::string& kind,
+                      const std::string& help, int least);
+std::vector<std::string> values_of(const CLI::Option& option);
 // An option without a value.
 CLI::Option* add_switch(CLI::App& app, const std::string& name, const std::string& help);
 CLI::Option* add_json(CLI::App& app);  // --json
@@ -127,8 +132,14 @@ Result<Exit> with_client(const Context& context, const Config& config,
                          std::chrono::milliseconds timeout,
                          const std::function<Async<Exit>(redis::Client&)>& body);
 
+// 65536, 64K, 4M, 8G
+Result<std::size_t> parse_bytes(std::string_view text);
+Check bytes_check();
+
 // Why a file cannot be opened or written, by errno.
 Error file_error(const std::string& path, int number);
+
+void raise_file_limit();  // as many connections as the system allows
 
 // Text from elsewhere, unable to move the cursor or to end the line.
 std::string printable(std::string text);

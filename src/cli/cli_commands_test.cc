@@ -11,10 +11,11 @@ TEST_CASE("torture in a simulation tells what ran, what was checked and that all
   auto outcome = shell.run({"torture", "all", "--sim", "--schedules", "200", "--seed", "7"});
   CAPTURE(outcome.out);
   CHECK(outcome.exit == 0);
-  CHECK(outcome.out.contains("lease schedules 200, mirror schedules 200"));
+  CHECK(outcome.out.contains("catalog schedules 200, lease schedules 200, mirror schedules 200"));
   CHECK(outcome.out.contains("from seed 7"));
   CHECK(outcome.out.contains("I1  a resource accepts no token older"));
-  CHECK(outcome.out.contains("I10 mirrors end equal to Redis"));
+  CHECK(outcome.out.contains("I10 each snapshot of a mirror"));
+  CHECK(outcome.out.contains("I13 no two nodes believe in a row at once"));
   CHECK(outcome.out.contains("every promise was kept"));
   CHECK(!outcome.out.contains("\x1b"));
   CHECK(!outcome.err.contains("\r"));  // no bar where there is no terminal
@@ -68,7 +69,8 @@ TEST_CASE("an instance whose process was killed is seen to be gone, and down wai
   Words environment{"REDIS_URL=" + url(server)};
   auto up = shell.run({"up", "--name", "k", "--ttl", "4s"}, environment);
   REQUIRE_MESSAGE(up.exit == 0, up.err);
-  auto kill = R"(kill -9 $("$0" list --json | grep -o '"orchestrator_pid":[0-9]*' | cut -d: -f2))";
+  auto kill = R"(pid=$("$0" list --json | grep -o '"orchestrator_pid":[0-9]*' | cut -d: -f2)
+                 kill -9 $pid; while kill -0 $pid 2>/dev/null; do sleep 0.02; done)";
   shell.start(kill, WARREN_BINARY, {}, environment);
   CHECK(shell.run({"list"}, environment).out.contains("process gone"));
   CHECK(shell.run({"status", "--name", "k"}, environment).out.contains("process gone"));

@@ -73,8 +73,13 @@ TEST_CASE("misused values are named with what would be right") {
   check_error(shell.run({"redis", "ping", "--timeout"}), 2, "--timeout needs a value", "--help");
   check_error(shell.run({"redis", "ping", "more"}), 2, "unexpected argument 'more'", "--help");
   check_error(shell.run({"completion", "fish"}), 2, "use one of bash, zsh", "--help");
-  check_error(shell.run({"torture", "cats"}), 2, "use one of lease, mirror, all", "--help");
+  check_error(shell.run({"torture", "cats"}), 2, "use one of lease, mirror, catalog, all",
+              "--help");
   check_error(shell.run({"torture", "--schedules", "5"}), 2, "--schedules is for --sim", "--help");
+  check_error(shell.run({"torture", "--catalog", "etcd"}), 2,
+              "--catalog is for warren torture catalog", "--help");
+  check_error(shell.run({"torture", "catalog", "--sim", "--catalog", "etcd"}), 2,
+              "--sim has a model of Redis only", "--help");
   check_error(shell.run({"--color", "blue", "doctor"}), 2, "use one of auto", "--help");
   check_error(shell.run({"--log-level", "loud", "config", "show"}), 2,
               "flag --log-level: log level \"loud\"", "--help");
@@ -224,7 +229,7 @@ TEST_CASE("bash completes commands, flags and the values of flags") {
   CHECK(outcome.out ==
         "ping\nping info status start stop\nbash zsh\nsingle sentinel\ndoctor\n--timeout\n"
         "--redis-tls-ca --redis-tls-cert\nfile.toml\n"
-        "lease mirror all\n--seconds --seed\n\n");
+        "lease mirror catalog all\n--seconds --seed\n\n");
 }
 
 TEST_CASE("zsh accepts its script, and is offered the words of the place") {

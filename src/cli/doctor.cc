@@ -103,8 +103,7 @@ Finding version_of(const Server& server) {
 Finding eviction_of(const Server& server) {
   auto policy = server.text("maxmemory_policy");
   if (policy == "noeviction") return {"eviction", Mark::ok, policy, ""};
-  return {"eviction", Mark::fail, policy + ": a full server may drop leases and their tokens",
-          "redis-cli CONFIG SET maxmemory-policy noeviction, and the same in redis.conf"};
+  return {"eviction", Mark::fail, fmt::format("{}: {}", policy, eviction_harm), eviction_mend};
 }
 
 Finding persistence_of(const Server& server) {

@@ -8,6 +8,7 @@
 
 #include "base/log.h"
 #include "cli/cli.h"
+#include "cli/fleet/fleet.h"
 #include "cli/foghorn/foghorn.h"
 #include "cli/say.h"
 #include "proof/torture/worker.h"
@@ -29,9 +30,8 @@ std::string description_of(const std::string& program) {
       "Warren lets many copies of a program share one Redis without stepping on each other.\n"
       "This version has instances of a project folder with agents that work on goals, a search "
       "for\n"
-      "code, Foghorn, which finds the best edge for every viewer of a stream, and tools to look "
-      "at\n"
-      "Redis and at this machine; the other services are planned.";
+      "code in one repository or in a fleet of them, Foghorn, which finds the best edge for every\n"
+      "viewer of a stream, and tools to look at Redis and at this machine; sessions are planned.";
   if (program == "foghorn")
     return "foghorn is another name of warren, for the service that finds the best edge for every\n"
            "viewer: `foghorn serve`. docs/foghorn.md is its guide.\n\n" +
@@ -81,7 +81,7 @@ std::string kind_of_setting(const std::string& name) {
 
 void add_settings(CLI::App& root) {
   for (auto& setting : all_settings()) {
-    if (setting.secret || is_of_foghorn(setting)) continue;
+    if (setting.secret || is_of_foghorn(setting) || is_of_fleet(setting)) continue;
     auto help =
         setting.help + (setting.environment.empty() ? "" : " [" + setting.environment + "]");
     add_value(root, flag_of(setting), kind_of_setting(setting.name), help, nullptr,
@@ -127,6 +127,7 @@ void add_everything(CLI::App& root, const std::string& program, Action& chosen) 
   add_export(root, chosen);
   add_import(root, chosen);
   add_search(root, chosen);
+  add_fleet(root, chosen);
   add_serve(root, chosen);
   add_foghorn_looks(root, chosen);
   auto* redis = add_command(root, "redis", "Look at Redis", "Look at Redis");
@@ -169,7 +170,7 @@ ConfigSources sources_of(const CLI::App& root, Environment environment) {
   sources.file = config_file(root, environment);
   sources.environment = std::move(environment);
   for (auto& setting : all_settings()) {
-    bool is_flag = !setting.secret && !is_of_foghorn(setting);
+    bool is_flag = !setting.secret && !is_of_foghorn(setting) && !is_of_fleet(setting);
     auto* option = is_flag ? root.get_option(flag_of(setting)) : nullptr;
     if (option && is_given(*option)) sources.flags[setting.name] = value_of(*option);
   }

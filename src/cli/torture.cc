@@ -1,4 +1,4 @@
-// warren torture: leases and mirrors under faults, and whether they kept their promises.
+// warren torture: leases, mirrors and catalogs under faults, and whether they kept their promises.
 #include "proof/torture/torture.h"
 
 #include <fmt/format.h>
@@ -18,6 +18,7 @@ namespace {
 
 struct TortureOptions {
   std::string what;
+  std::string engine;  // of a catalog
   bool is_sim = false;
   std::chrono::seconds length{};
   std::uint64_t schedules = 0;
@@ -32,6 +33,7 @@ struct Tally {
     for (auto& invariant : invariants) checked.emplace(invariant.size(), invariant);
   }
   std::map<std::string, std::size_t> runs, counts, faults;
+  std::map<std::string, std::string> coverage;  // of simulated faults, by target
   // I2 stands before I12.
   std::set<std::pair<std::size_t, std::string>> checked;
 
@@ -50,10 +52,21 @@ std::string listed(const std::map<std::string, std::size_t>& things) {
   return parts.empty() ? "none" : fmt::format("{}", fmt::join(parts, ", "));
 }
 
+// In how many of the schedules each kind of fault was.
+std::string coverage(const torture::SimulationResult& result) {
+  std::vector<std::string> parts;
+  for (auto& [name, count] : result.faults)
+    parts.push_back(
+        fmt::format("{} {:.1f} %", name, 100.0 * double(count) / double(result.schedules)));
+  return fmt::format("{}", fmt::join(parts, ", "));
+}
+
 std::string repeat_with(const TortureOptions& options, const std::string& what,
                         std::uint64_t seed) {
-  return fmt::format("warren torture {}{} --seed {} {}", what, options.is_sim ? " --sim" : "", seed,
-                     options.is_sim ? "--schedules 1" : "--seconds 1");
+  bool has_engine = what == "catalog" && options.engine != "redis";
+  return fmt::format(
+      "warren torture {}{}{} --seed {} {}", what, has_engine ? " --catalog " + options.engine : "",
+      options.is_sim ? " --sim" : "", seed, options.is_sim ? "--schedules 1" : "--seconds 1");
 }
 
 struct Failure {
@@ -70,8 +83,13 @@ void print_verdict(const TortureOptions& options, const Tally& tally, Clock::dur
   line("ran", fmt::format("{} in {:.1f} s from seed {}", listed(tally.runs),
                           std::chrono::duration<double>(took).count(), options.seed));
   line("operations", listed(tally.counts));
-  line("faults", options.is_sim ? "simulated, by the seed of each schedule" : listed(tally.faults));
-  const char* title = "checked";
+  if (!options.is_sim) line("faults", listed(tally.faults));
+  const char* title = "faults";
+  for (auto& [target, faults] : tally.coverage) {
+    line(title, fmt::format("{}: {}", target, faults.empty() ? "none" : faults));
+    title = "";
+  }
+  title = "checked";
   for (auto& [size, invariant] : tally.checked) {
     line(title, fmt::format("{:<4}{}", invariant, torture::meaning_of(invariant)));
     title = "";
@@ -111,6 +129,7 @@ std::optional<Failure> run_schedules(const TortureOptions& options,
     });
     tally.runs[fmt::format("{} schedules", target.name)] += result.schedules;
     tally.counts["events judged"] += result.events;
+    tally.coverage[target.name] = coverage(result);
     tally.add_checked(target.checked);
     if (result.violation) return Failure{target.name, result.seed, *result.violation};
   }
@@ -126,7 +145,9 @@ std::optional<Failure> run_schedules(const TortureOptions& options,
 Result<Exit> torture_all(const TortureOptions& options, const Context& context) {
   auto config = load_config(context);
   if (!config) return std::unexpected(config.error());
-  auto targets = torture::targets_for(options.what, options.is_sim);
+  auto engine = torture::parse_engine(options.engine);
+  ensure(engine.has_value(), "the words of --catalog are those of engines");
+  auto targets = torture::targets_for(options.what, options.is_sim, *engine);
   if (!targets) return std::unexpected(targets.error());
   std::optional<Scratch> scratch;
   if (!options.is_sim) {
@@ -148,22 +169,26 @@ Result<Exit> torture_all(const TortureOptions& options, const Context& context) 
 }  // namespace
 
 void add_torture(CLI::App& root, Action& chosen) {
-  auto* app = add_command(root, "torture", "Leases and mirrors under faults: are promises kept?",
-                          "Convince yourself");
+  auto* app =
+      add_command(root, "torture", "Leases, mirrors and catalogs under faults: are promises kept?",
+                  "Convince yourself");
   set_footer(
       *app,
-      "Starts private Redis servers (single, Sentinel, Cluster) and processes that use them, "
+      "Starts private servers (Redis: single, Sentinel, Cluster) and processes that use them, "
       "kills,\n"
-      "stops and cuts them off, steps their clocks, and judges what happened. Your own Redis is "
+      "stops and cuts them off, steps their clocks, and judges what happened. Your own servers are "
       "not\n"
       "touched. With --sim the protocol runs against a model of Redis instead, on all cores.\n\n"
       "Examples\n"
       "  warren torture lease --seconds 60\n"
+      "  warren torture catalog --catalog postgres\n"
       "  warren torture all --sim --schedules 1000000\n\n"
       "The exit code is 1 when a promise was broken; then the seed that shows it again is "
       "printed.");
-  auto* what = add_value(*app, "what", "lease|mirror|all", "what to torture",
-                         one_of({"lease", "mirror", "all"}), "all");
+  auto* what = add_value(*app, "what", "lease|mirror|catalog|all", "what to torture",
+                         one_of({"lease", "mirror", "catalog", "all"}), "all");
+  auto* engine = add_value(*app, "--catalog", "redis|postgres|etcd", "what keeps the catalog",
+                           one_of({"redis", "postgres", "etcd"}), "redis");
   auto* is_sim = add_switch(*app, "--sim", "in a simulation instead of on real servers");
   auto* seconds = add_value(*app, "--seconds", "N", "how long; begun rounds are finished",
                             whole_number(1, 1'000'000), "60");
@@ -175,9 +200,14 @@ void add_torture(CLI::App& root, Action& chosen) {
   when_chosen(*app, [=, &chosen] {
     chosen = [=](const Context& context) -> Result<Exit> {
       TortureOptions options{.what = value_of(*what),
+                             .engine = value_of(*engine),
                              .is_sim = is_given(*is_sim),
                              .length = std::chrono::seconds(std::stoll(value_of(*seconds)))};
       options.schedules = is_given(*schedules) ? std::stoull(value_of(*schedules)) : 0;
+      if (options.engine != "redis" && options.what != "catalog")
+        return fail(Errc::invalid, "--catalog is for warren torture catalog; all is with Redis");
+      if (options.engine != "redis" && options.is_sim)
+        return fail(Errc::invalid, "--sim has a model of Redis only: leave out --catalog");
       if (options.schedules > 0 && !options.is_sim)
         return fail(Errc::invalid, "--schedules is for --sim; real rounds have --seconds");
       options.seed = is_given(*seed) ? std::stoull(value_of(*seed)) : random_seed();

@@ -184,6 +184,15 @@ CLI::Option* add_value(CLI::App& app, const std::string& name, const std::string
   return option;
 }
 
+CLI::Option* add_list(CLI::App& app, const std::string& name, const std::string& kind,
+                      const std::string& help, int least) {
+  constexpr int most = 100'000;
+  auto* option = app.add_option(name, help)->type_name(kind)->expected(std::max(least, 1), most);
+  return option->required(least > 0)->allow_extra_args()->take_all();
+}
+
+std::vector<std::string> values_of(const CLI::Option& option) { return option.results(); }
+
 CLI::Option* add_switch(CLI::App& app, const std::string& name, const std::string& help) {
   return app.add_flag(name, help);
 }

@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <iostream>
 
+#include "base/uuid.h"
 #include "cli/board/stream.h"
 #include "search/source/git.h"
 #include "services/board/orchestrator/control.h"
@@ -52,8 +53,9 @@ bool has_uncommitted_changes() {
   return status && !status->empty();
 }
 
-Async<board::Artefact> create_goal(Board& board, std::string goal) {
+Async<board::Artefact> create_goal(Board& board, std::string id, std::string goal) {
   board::Artefact artefact;
+  artefact.id = std::move(id);
   artefact.type = "GoalDefined";
   artefact.payload = std::move(goal);
   artefact.produced_by_role = "user";
@@ -63,6 +65,17 @@ Async<board::Artefact> create_goal(Board& board, std::string goal) {
     std::fflush(stdout);
   }
   co_return created;
+}
+
+// Where the answer was lost there may be no error at all: who repeats it may have two goals.
+Result<Exit> not_created(const Error& why, const std::string& id, const Chosen& chosen,
+                         const ForageOptions& options) {
+  if (why.code != Errc::unknown_outcome) return std::unexpected(why);
+  fmt::print(stderr, "{} goal {} may exist: {}\n", options.err.yellow("warning:"), id,
+             printable(why.what));
+  fmt::print(stderr, "{} look with `{} hoard --name {} {}` before you repeat it\n",
+             options.err.yellow("hint:"), options.program, chosen.instance.name, id);
+  return Exit::failed;
 }
 
 Async<Exit> follow(Chosen& chosen, BoardFeed& feed, ForageOptions& options) {
@@ -77,13 +90,14 @@ Async<Exit> follow(Chosen& chosen, BoardFeed& feed, ForageOptions& options) {
       notices(options.err));
   auto settled = co_await watcher.settle();
   if (!settled) co_return std::unexpected(settled.error());
-  auto goal = co_await create_goal(chosen.board, std::move(options.goal));
-  if (!goal) co_return std::unexpected(goal.error());
-  workflow.emplace(goal->id);
+  auto id = uuid4();
+  auto goal = co_await create_goal(chosen.board, id, std::move(options.goal));
+  if (!goal) co_return not_created(goal.error(), id, chosen, options);
+  workflow.emplace(id);
   auto watched = co_await watch_until_interrupted(watcher);
   if (!watched) co_return std::unexpected(watched.error());
   if (workflow->state() == Workflow::State::failed)
-    co_return fail(Errc::refused, "the workflow of goal {} ended with a failure", goal->id);
+    co_return fail(Errc::refused, "the workflow of goal {} ended with a failure", id);
   co_return Exit::ok;
 }
 
@@ -95,8 +109,9 @@ Async<Exit> forage(Chosen& chosen, ForageOptions options) {
                options.err.yellow("note:"), printable((*pause)->reason), options.program,
                chosen.instance.name);
   if (!options.watches) {
-    auto goal = co_await create_goal(chosen.board, std::move(options.goal));
-    if (!goal) co_return std::unexpected(goal.error());
+    auto id = uuid4();
+    auto goal = co_await create_goal(chosen.board, id, std::move(options.goal));
+    if (!goal) co_return not_created(goal.error(), id, chosen, options);
     fmt::print(stderr,
                "{} `{} watch --name {}` shows what comes of it, `{} hoard --name {}` what did\n",
                options.err.yellow("hint:"), options.program, chosen.instance.name, options.program,

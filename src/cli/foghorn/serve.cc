@@ -1,11 +1,11 @@
 // foghorn serve: one instance of Foghorn, until it is told to stop.
 #include <fmt/format.h>
 #include <signal.h>
-#include <sys/resource.h>
 
 #include "base/log.h"
 #include "cli/foghorn/foghorn.h"
 #include "cli/instance/which.h"
+#include "cli/redis/survey.h"
 #include "net/rpc/server.h"
 #include "services/foghorn/helmsman/helmsman.h"
 #include "services/foghorn/http/surface.h"
@@ -103,6 +103,8 @@ Result<ServeTerms> terms_from(const Config& config) {
   if (!peers) return std::unexpected(peers.error());
   terms.federation.peers = *std::move(peers);
   terms.federation.token = config.text("foghorn.peer-token");
+  for (auto& id : words_of(config.text("foghorn.bearer-peers")))
+    terms.federation.bearer_peers.insert(std::move(id));
   terms.federation.address = config.text("foghorn.address");
   terms.federation.public_url = config.text("foghorn.public-url");
   terms.federation.registry = config.text("foghorn.registry");
@@ -113,6 +115,10 @@ Result<ServeTerms> terms_from(const Config& config) {
   if (!proxies) return std::unexpected(proxies.error());
   terms.surface.proxies = *std::move(proxies);
   terms.surface.token = config.text("foghorn.token");
+  terms.surface.is_durable = config.flag("foghorn.durable-reports");
+  if (terms.surface.is_durable && !has_redis(config))
+    return fail(Errc::invalid,
+                "FOGHORN_DURABLE_REPORTS is true, and there is no Redis to have the reports");
   terms.surface.policy =
       config.text("foghorn.policy") == "fair" ? balance::Policy::fair : balance::Policy::compat;
   terms.surface.rate.per_second = static_cast<double>(number("rate-limit"));
@@ -166,6 +172,7 @@ class Foghorn {
   Result<> listen();
   Async<> stay(TaskGroup& tasks, asio::signal_set& signals);
   awaitable<void> bring_up(Part& part);
+  awaitable<void> look_at_memory();
   awaitable<void> failure();
   awaitable<void> put_away();
 
@@ -211,6 +218,7 @@ Result<> Foghorn::build() {
     if (takes_nodes) {
       helmsman::HelmsmanTerms of_nodes;
       of_nodes.token = terms_.surface.token;
+      of_nodes.is_durable = terms_.surface.is_durable;
       part.nodes = std::make_unique<helmsman::Helmsman>(executor_, *part.cluster, of_nodes);
       published_.push_back(part.nodes->publish(metrics_));
     }
@@ -274,16 +282,24 @@ awaitable<void> Foghorn::bring_up(Part& part) {
               cluster.terms().cluster_id, "why", why);
     co_await sleep_for(500ms);
   }
+  if (client_ && &part == &parts_.front()) co_await look_at_memory();
   log::info("foghorn.loaded", "cluster", cluster.terms().cluster_id, "nodes",
             cluster.nodes().size());
   if (part.federation) {
-    part.federation->start();
-    co_return;  // of its instances the leader sweeps
+    part.federation->start();  // of its instances the leader sweeps
+    error_ = co_await cluster.lost_id();
+    failed_.notify();
+    co_return;
   }
   for (;;) {
     co_await sleep_for(cluster.terms().sweep_interval);
     cluster.sweep();
   }
+}
+
+awaitable<void> Foghorn::look_at_memory() {
+  auto warning = co_await eviction_warning(*client_, Clock::now() + 2s);
+  if (!warning.empty()) log::warn("foghorn.redis_evicts", "why", warning);
 }
 
 awaitable<void> Foghorn::failure() {
@@ -327,14 +343,6 @@ Async<> Foghorn::run(asio::signal_set& signals) {
   co_await put_away();
   if (!built) co_return built;
   co_return stayed;
-}
-
-// As many connections as the system allows.
-void raise_file_limit() {
-  rlimit limit{};
-  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
-  limit.rlim_cur = std::min<rlim_t>(limit.rlim_max, 65536);
-  setrlimit(RLIMIT_NOFILE, &limit);
 }
 
 Async<Exit> serve(redis::Client* client, ServeTerms terms) {
@@ -387,6 +395,7 @@ void add_serve(CLI::App& root, Action& chosen) {
   add("--cluster-id", "foghorn.cluster-id", "ID");
   add("--instance-id", "foghorn.instance-id", "ID");
   add("--policy", "foghorn.policy", "compat|fair");
+  add("--durable-reports", "foghorn.durable-reports", "true|false");
   add("--peers", "foghorn.peers", "LIST");
   when_chosen(*app, [=, &chosen] {
     chosen = [=](Context context) -> Result<Exit> {

@@ -77,10 +77,8 @@ Async<> Daemon::work(LeaseSession& session, bool with_agents) {
 }
 
 Async<> Daemon::work_under(Lease& lease, bool with_agents) {
-  auto fence = LeaseMachine::fence_key(lease.terms().key);
-  orchestrator_.emplace(
-      board_, [&lease, fence] { return board::Fence{fence, lease.token()}; },
-      orchestrator_terms(*crew_));
+  auto fence = [&lease] { return board::Fence{lease.fence(), lease.token()}; };
+  orchestrator_.emplace(board_, fence, orchestrator_terms(*crew_));
   published_.push_back(orchestrator_->publish(metrics_));
   for (const auto& role : crew_->roles)
     if (with_agents)
@@ -162,6 +160,8 @@ HttpAnswer Daemon::answer(const HttpRequest& request) const {
                                             "\n"};
   if (request.path == "/readyz") {
     if (!hears_redis) return {.status = 503, .body = "the name is not certain to be ours\n"};
+    if (!board_.client().has_primary())
+      return {.status = 503, .body = "Redis is a replica now, and takes no writes\n"};
     return is_ready() ? HttpAnswer{.body = "ok\n"}
                       : HttpAnswer{.status = 503, .body = "not all that is there was looked at\n"};
   }

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <iostream>
+#include <set>
 
 #include "cli/instance/daemon_log.h"
 #include "cli/instance/which.h"
@@ -11,6 +12,8 @@ namespace warren::cli {
 namespace {
 
 constexpr std::size_t at_once = 1000;
+// One whose process died holds its board for so long, and a little more.
+constexpr auto longest_session = 20s;
 
 struct DestroyOptions {
   Which which;
@@ -23,26 +26,30 @@ struct Removal {
   std::size_t keys = 0, artefacts = 0, claims = 0;
 };
 
-// What begins like the keys of the board is the instance's; its lock is ours meanwhile.
+// What begins like the keys of the board is the instance's. What holds its name and its board
+// meanwhile is ours; the fences stay, so that who held these before stays out.
 class Sweep {
  public:
-  Sweep(redis::Client& client, const board::BoardKeys& keys, std::string lock)
-      : client_(client), keys_(keys), lock_(std::move(lock)) {}
+  Sweep(redis::Client& client, const board::BoardKeys& keys, const std::string& lock)
+      : client_(client),
+        keys_(keys),
+        kept_{lock, lock + ":fence", keys.orchestrator(), keys.orchestrator() + ":fence"} {}
 
   // One round over the server; how many keys were found.
   Async<std::size_t> round(bool removes) {
     std::size_t found = 0;
     std::string cursor = "0";
-    auto options = redis::CallOptions().idempotent().within(10s).where(keys_.root());
     do {
       redis::Command scan("SCAN", cursor, "MATCH", keys_.all(), "COUNT", at_once);
+      // For this page: how many there are depends on all that is on the server.
+      auto options = redis::CallOptions().idempotent().within(10s).where(keys_.root());
       auto reply = co_await client_.ask(std::move(scan), options);
       if (!reply) co_return std::unexpected(reply.error());
       if (reply->items.size() != 2) co_return fail(Errc::protocol, "SCAN: {}", to_string(*reply));
       cursor = reply->items[0].text;
       std::vector<std::string> words{"UNLINK"};
       for (auto& key : reply->items[1].items)
-        if (key.text.starts_with(keys_.root()) && key.text != lock_) words.push_back(key.text);
+        if (key.text.starts_with(keys_.root()) && !is_kept(key.text)) words.push_back(key.text);
       if (words.size() == 1) continue;
       found += words.size() - 1;
       auto done = co_await take(std::move(words), removes);
@@ -53,6 +60,10 @@ class Sweep {
   const Removal& removal() const { return removal_; }
 
  private:
+  bool is_kept(const std::string& key) const {
+    return kept_.contains(key) || key.starts_with(keys_.sessions() + "warren:session:");
+  }
+
   Async<> take(std::vector<std::string> words, bool removes) {
     for (const auto& key : words) {
       bool is_bids = key.ends_with(":bids");
@@ -70,7 +81,7 @@ class Sweep {
 
   redis::Client& client_;
   const board::BoardKeys& keys_;
-  std::string lock_;
+  std::set<std::string> kept_;
   Removal removal_;
 };
 
@@ -95,21 +106,37 @@ Result<> confirm(const std::string& name, const std::string& yes_name) {
   return fail(Errc::refused, "\"{}\" is not \"{}\": nothing was removed", printable(typed), name);
 }
 
-// While we have the name nobody starts an instance of it.
-Async<Exit> remove_all(LeaseSession& session, Registry& registry, const Board& board,
-                       std::string name, DestroyOptions& options) {
+// After a new connection a lease is uncertain until the server was asked about it once more.
+awaitable<bool> is_certain(const Lease& lease) {
+  while (lease.state() == LeaseState::uncertain) co_await sleep_for(10ms);
+  co_return lease.is_held();
+}
+
+// While we have the name nobody starts an instance of it. Having been the orchestrator of its board,
+// with a newer token, we keep out the one before: nothing that it sends late is written.
+Async<Exit> remove_all(LeaseSession& names, LeaseSession& boards, Registry& registry,
+                       const Board& board, std::string name, DestroyOptions& options) {
   LeaseTerms terms{registry.keys().lock(name), "destroying", 60s};
-  auto lease = co_await session.try_acquire(std::move(terms));
+  auto lease = co_await names.try_acquire(std::move(terms));
   if (!lease && lease.error().code == Errc::held_elsewhere)
     co_return std::unexpected(still_running(name, options.which.program));
   if (!lease) co_return std::unexpected(lease.error());
+  LeaseTerms work{board.keys().orchestrator(), "destroying"};
+  auto office = co_await boards.acquire(std::move(work), Clock::now() + longest_session);
+  if (!office && office.error().code == Errc::timeout)
+    co_return fail(Errc::held_elsewhere,
+                   "the orchestrator of '{0}' works without its name: it stops soon, try again",
+                   name);
+  if (!office) co_return std::unexpected(office.error());
   Sweep sweep(board.client(), board.keys(), registry.keys().lock(name));
   std::size_t found = 1;
   // Until a round finds nothing: a slot may have moved, or somebody wrote a last word.
   for (int round = 0; found > 0 && round < 5; ++round) {
     auto counted = co_await sweep.round(true);
     if (!counted) co_return std::unexpected(counted.error());
-    if (!lease->is_held())
+    auto is_ours = co_await is_certain(*lease);
+    if (is_ours) is_ours = co_await is_certain(*office);
+    if (!is_ours)
       co_return fail(Errc::lease_lost,
                      "the name is not certain to be ours any more, so not all of it was removed: "
                      "try again");
@@ -117,9 +144,11 @@ Async<Exit> remove_all(LeaseSession& session, Registry& registry, const Board& b
   }
   redis::Command forget("HDEL", registry.keys().list(), name);
   auto forgotten = co_await board.client().ask(std::move(forget));
+  auto left = co_await office->release();
   auto released = co_await lease->release();
-  if (!forgotten || !released)
-    co_return std::unexpected(!forgotten ? forgotten.error() : released.error());
+  for (auto* done : {&left, &released})
+    if (!*done) co_return std::unexpected(done->error());
+  if (!forgotten) co_return std::unexpected(forgotten.error());
   if (found > 0) co_return fail(Errc::refused, "somebody keeps writing to the board of {}", name);
   auto logs = daemon_logs(daemon_log(options.logs, options.which.prefix, name));
   std::error_code ignored;
@@ -170,9 +199,12 @@ Async<Exit> destroy(redis::Client& client, DestroyOptions options) {
   if (options.is_dry) co_return co_await pretend(registry, *board, chosen->name, options);
   auto confirmed = confirm(chosen->name, options.yes_name);
   if (!confirmed) co_return std::unexpected(confirmed.error());
-  LeaseSession session(client);
-  auto removed = co_await remove_all(session, registry, *board, chosen->name, options);
-  co_await session.close();
+  LeaseSession names(client, 15s, registry.room());
+  LeaseRoom room{board->keys().sessions(), board->keys().sessions()};
+  LeaseSession boards(client, 15s, std::move(room));
+  auto removed = co_await remove_all(names, boards, registry, *board, chosen->name, options);
+  co_await boards.close();
+  co_await names.close();
   co_return removed;
 }
 

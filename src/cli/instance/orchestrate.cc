@@ -86,18 +86,22 @@ Async<std::optional<Instance>> join(LeaseSession& session, Registry& registry,
   co_return std::move(**joined);
 }
 
-Async<Exit> run_instance(LeaseSession& session, redis::Subscriber& orders,
+Async<Exit> run_instance(Registry& registry, LeaseSession& names, redis::Subscriber& orders,
                          asio::signal_set& signals, OrchestratorOptions& options) {
-  Registry registry(session.client(), options.prefix);
-  auto joined = co_await join(session, registry, orders, signals, options);
+  auto joined = co_await join(names, registry, orders, signals, options);
   if (!joined) co_return std::unexpected(joined.error());
   if (!*joined) co_return Exit::ok;
-  auto board = Board::open(session.client(), options.prefix, (*joined)->name());
+  auto board = Board::open(names.client(), options.prefix, (*joined)->name());
   if (!board) co_return std::unexpected(board.error());
+  // So that who takes over after a crash need not wait longer for the board than for the name.
+  auto ttl = std::min<std::chrono::milliseconds>(15s, options.terms.ttl);
+  LeaseRoom room{board->keys().sessions(), board->keys().sessions()};
+  LeaseSession session(names.client(), ttl, std::move(room));
   Daemon daemon(options.prefix, *std::move(*joined), *std::move(board), std::move(options.crew));
   auto& instance = daemon.instance();
   log::info("instance.started", "name", instance.name(), "run_id", instance.entry().run_id);
   auto stayed = co_await stay(daemon, session, orders, signals, options);
+  co_await session.close();
   if (!stayed && stayed.error().code == Errc::lease_lost) {
     log::error("instance.lost", "name", instance.name(), "why", stayed.error().what);
     co_return std::unexpected(stayed.error());
@@ -111,17 +115,17 @@ Async<Exit> run_instance(LeaseSession& session, redis::Subscriber& orders,
 
 Async<Exit> orchestrate(redis::Client& client, OrchestratorOptions& options) {
   asio::signal_set signals(co_await asio::this_coro::executor, SIGTERM, SIGINT);
-  // So that who takes over after a crash need not wait longer for the board than for the name.
-  LeaseSession session(client, std::min<std::chrono::milliseconds>(15s, options.terms.ttl));
+  Registry registry(client, options.prefix);
+  LeaseSession names(client, 15s, registry.room());
   redis::Subscriber orders(client);
   Result<Exit> result = Exit::failed;
   auto ready = co_await client.ready(Clock::now() + 5s);
   if (ready)
-    result = co_await run_instance(session, orders, signals, options);
+    result = co_await run_instance(registry, names, orders, signals, options);
   else
     result = std::unexpected(ready.error());
   co_await orders.close();
-  co_await session.close();
+  co_await names.close();
   co_return result;
 }
 

@@ -12,6 +12,8 @@
 #include "cli/board/crew_file.h"
 #include "cli/instance/daemon_log.h"
 #include "cli/instance/instances.h"
+#include "cli/redis/survey.h"
+#include "cli/say.h"
 
 extern char** environ;
 
@@ -131,6 +133,13 @@ Exit explain(const Error& error, const UpOptions& options, const std::string& pr
   return Exit::failed;
 }
 
+// Whatever it is that keeps us from looking, the instance runs.
+Async<Exit> warn_of_eviction(redis::Client& client, const Context& context) {
+  auto warning = co_await eviction_warning(client, Clock::now() + 2s);
+  if (!warning.empty()) say("{} {}\n", context.err.yellow("warning:"), printable(warning));
+  co_return Exit::ok;
+}
+
 Result<Exit> up(InstanceRedis redis, const UpOptions& options, const std::string& program) {
   if (options.is_forced) fmt::print(stderr, "Warning: Overriding workspace path collision check\n");
   if (redis.is_embedded) {
@@ -148,6 +157,8 @@ Result<Exit> up(InstanceRedis redis, const UpOptions& options, const std::string
     place_daemon_log(daemon->log, log);
     fmt::print("Started instance: {}\n", name);
     fmt::print("  page  {}\n  log   {}\n", line.substr(space + 1), log.string());
+    auto look = [&](redis::Client& client) { return warn_of_eviction(client, redis.context); };
+    if (!redis.is_embedded) (void)with_instance_redis(redis, 2s, look);
     return Exit::ok;
   }
   // It leaves no trace: what it holds in Redis it gives back when it ends.

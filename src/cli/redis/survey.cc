@@ -117,6 +117,38 @@ Async<std::string> role_of(redis::Conversation& server, const Node& node,
   co_return is_primary ? "primary" : "replica";
 }
 
+namespace {
+
+// The policy by which it drops keys; empty when it drops none.
+Async<std::string> eviction_by(redis::Client& client, Node node, Clock::time_point deadline) {
+  auto dialled = co_await client.dial(node.address, deadline);
+  if (!dialled) co_return std::unexpected(dialled.error());
+  auto info = co_await (*dialled)->ask(redis::Command("INFO", "memory"), deadline);
+  if (!info) co_return std::unexpected(info.error());
+  Server server;
+  server.info = parse_info(info->text);
+  auto policy = server.text("maxmemory_policy");
+  bool drops = server.number("maxmemory") > 0 && policy != "noeviction";
+  co_return drops ? policy : std::string();
+}
+
+}  // namespace
+
+awaitable<std::string> eviction_warning(redis::Client& client, Clock::time_point deadline) {
+  auto topology = co_await find_servers(client, deadline);
+  if (!topology) co_return "";
+  auto nodes = topology->nodes;
+  auto policies = co_await ask_all(client, nodes, eviction_by, deadline);
+  std::vector<std::string> found;
+  for (std::size_t i = 0; i < nodes.size(); ++i)
+    if (policies[i] && !policies[i]->empty())
+      found.push_back(
+          fmt::format("{} (maxmemory-policy {})", to_string(nodes[i].address), *policies[i]));
+  if (found.empty()) co_return "";
+  co_return fmt::format("Redis drops keys when it is full: {}; {}. Mend it: {}",
+                        fmt::join(found, ", "), eviction_harm, eviction_mend);
+}
+
 Async<Server> examine(redis::Client& client, Node node, Clock::time_point deadline) {
   auto dialled = co_await client.dial(node.address, deadline);
   if (!dialled) co_return std::unexpected(dialled.error());

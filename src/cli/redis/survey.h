@@ -36,6 +36,14 @@ Async<std::string> role_of(redis::Conversation& server, const Node& node,
 
 const char* name_of(redis::Mode mode);
 
+// What a server that drops keys costs us, and how to mend it.
+inline constexpr auto eviction_harm = "a full server may drop leases and their tokens";
+inline constexpr auto eviction_mend =
+    "redis-cli CONFIG SET maxmemory-policy noeviction, and the same in redis.conf";
+// A warning about the servers that drop keys when they are full. Empty when they refuse writes
+// instead, have no limit, or tell this user nothing.
+awaitable<std::string> eviction_warning(redis::Client& client, Clock::time_point deadline);
+
 // Asks all of them at once; the answers are in the order of the nodes.
 template <class T, class... Args>
 awaitable<std::vector<Result<T>>> ask_all(redis::Client& client, std::vector<Node> nodes,

@@ -10,6 +10,7 @@
 
 #include "cli/progress.h"
 #include "cli/say.h"
+#include "cli/search/fleet.h"
 #include "search/source/process.h"
 
 namespace warren::cli {
@@ -63,7 +64,7 @@ void end_cleanly(int number) {
 class SearchCommand {
  public:
   SearchCommand(SearchOptions options, const Context& context)
-      : options_(std::move(options)), out_(context.out), err_(context.err) {}
+      : options_(std::move(options)), context_(context), out_(context.out), err_(context.err) {}
 
   Exit run() {
     for (int number : {SIGINT, SIGTERM, SIGHUP}) {
@@ -72,6 +73,7 @@ class SearchCommand {
       if (sigaction(number, nullptr, &before) == 0 && before.sa_handler != SIG_IGN)
         signal(number, end_cleanly);
     }
+    if (!options_.fleet.empty()) return run_on_fleet();
     auto place = find_place(options_.where, options_.refs);
     if (!place) return complain(err_, place.error().what, hint_for_words());
     place_ = std::move(*place);
@@ -86,6 +88,31 @@ class SearchCommand {
   }
 
  private:
+  Exit run_on_fleet() {
+    if (auto bad = read_query()) return *bad;
+    index_.segments = std::make_shared<search::SegmentList>();
+    place_.kind = SearchPlace::Kind::repository;  // names are those of commits
+    auto result = answer();
+    for (const auto& one : missing_)
+      note(fmt::format("{} was not searched: {}{}{}", safe_text(one.repo), safe_text(one.reason),
+                       one.phase.empty() ? "" : " (" + safe_text(one.phase) + ")",
+                       one.detail.empty() ? "" : ": " + safe_text(one.detail)));
+    auto shown = output_.finish();
+    if (!shown) return complain(err_, shown.error().what);
+    // Nothing was found, and not everything was looked at.
+    return result == Exit::failed && !missing_.empty() ? Exit::usage : result;
+  }
+
+  Result<search::Answer> next_page() {
+    if (options_.fleet.empty()) return search::search(*index_.segments, query_, options_.terms);
+    missing_.clear();
+    auto page = ask_fleet(context_, {options_.fleet, options_.fleet_token}, options_.query,
+                          options_.terms, options_.timeout, missing_);
+    if (page && options_.show.form != SearchShow::Form::json)
+      for (auto& file : page->files) file.path = file.repo + "/" + file.path;
+    return page;
+  }
+
   std::optional<Exit> read_query() {
     if (options_.lists_skipped) return std::nullopt;
     auto parsed = search::parse_query(options_.query);
@@ -185,7 +212,7 @@ class SearchCommand {
     if (options_.timeout) terms.deadline = Clock::now() + *options_.timeout;
     query_.below = place_.below;  // one index serves all folders of a repository
     for (;;) {
-      auto page = search::search(*index_.segments, query_, terms);
+      auto page = next_page();
       if (!page) return page;
       for (const auto& file : page->files)
         if (!output_.is_closed()) printer.print(file);
@@ -193,7 +220,7 @@ class SearchCommand {
       terms.most_files -= std::min(terms.most_files, page->files.size());
       terms.after = page->next;
       bool is_last = page->next.empty() || terms.most_files == 0;
-      bool is_full = page->why_incomplete == "bytes";
+      bool is_full = page->why_incomplete == "bytes" || (!options_.fleet.empty() && !is_last);
       if (is_full && !is_last && !output_.is_closed()) continue;
       if (is_full && is_last) {
         page->is_complete = true;
@@ -253,11 +280,13 @@ class SearchCommand {
   }
 
   SearchOptions options_;
+  const Context& context_;
   Paint out_, err_;
   SearchPlace place_;
   search::ParsedQuery query_;
   SearchIndex index_;
   SearchOutput output_;
+  std::vector<fleet::Missing> missing_;
 };
 
 }  // namespace

@@ -21,6 +21,7 @@ struct SearchOptions {
   SearchIndexTerms index;
   std::vector<std::string> refs;
   bool has_stats = false, lists_skipped = false;
+  std::string fleet = {}, fleet_token = {};  // of --fleet; empty: what is here is searched
 };
 
 // As grep: 0 found, 1 nothing, 2 an error.

@@ -4,46 +4,13 @@
 
 #include "base/utf8.h"
 #include "cli/search/output.h"
+#include "search/answer/match_json.h"
 
 namespace warren::cli {
 
 namespace {
 
 namespace json = boost::json;
-
-json::array array_of(const std::vector<search::Range>& ranges) {
-  json::array list;
-  for (const auto& range : ranges) list.push_back(json::array{range.begin, range.end});
-  return list;
-}
-
-json::array array_of(const std::vector<std::string>& texts) {
-  json::array list;
-  for (const auto& text : texts) list.push_back(json::value(valid_utf8(text)));
-  return list;
-}
-
-std::string base64(std::string_view bytes) {
-  constexpr std::string_view digits =
-      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  std::string out;
-  for (std::size_t i = 0; i < bytes.size(); i += 3) {
-    auto part = bytes.substr(i, 3);
-    std::uint32_t word = 0;
-    for (std::size_t k = 0; k < 3; ++k)
-      word = word << 8 | (k < part.size() ? std::uint8_t(part[k]) : 0u);
-    for (std::size_t k = 0; k < 4; ++k)
-      out += k <= part.size() ? digits[word >> (18 - 6 * k) & 63] : '=';
-  }
-  return out;
-}
-
-// What is no UTF-8 is there twice: to be read, and as bytes, for which ranges are true.
-void put(json::object& object, std::string_view name, const std::string& text) {
-  const auto valid = valid_utf8(text);
-  if (valid != text) object[std::string(name) + "_base64"] = base64(text);
-  object[name] = valid;
-}
 
 // Equal to any reader, and no mark that moves a terminal's cursor or turns the direction of
 // reading.
@@ -62,38 +29,19 @@ std::string safe_json(const json::object& object) {
   return out;
 }
 
-json::object object_of(const search::LineMatch& line) {
-  json::object object{{"line", line.line}};
-  put(object, "text", line.text);
-  object["ranges"] = array_of(line.ranges);
-  if (line.is_cut) object["cut"] = true;
-  if (!line.before.empty()) object["before"] = array_of(line.before);
-  if (!line.after.empty()) object["after"] = array_of(line.after);
-  return object;
-}
-
 }  // namespace
 
 std::string json_of(const search::FileMatch& file, const std::string& shown) {
-  json::object object{{"type", "file"}, {"repo", valid_utf8(file.repo)}};
-  put(object, "path", file.path);
-  if (shown != file.path) put(object, "shown", shown);
-  object["language"] = file.language;
-  object["branches"] = array_of(file.branches);
-  object["path_ranges"] = array_of(file.path_ranges);
-  object["matches"] = file.match_count;
-  object["score"] = file.score;
-  if (file.is_cut) object["cut"] = true;
-  json::array lines;
-  for (const auto& line : file.lines) lines.push_back(object_of(line));
-  object["lines"] = std::move(lines);
-  if (!file.explanation.empty()) object["explanation"] = array_of(file.explanation);
+  json::object object{{"type", "file"}};
+  if (shown != file.path) search::put_text(object, "shown", shown);
+  search::add_members(object, file);
+  object.erase("blob");  // of a folder: a fingerprint that says nothing elsewhere
   return safe_json(object);
 }
 
 std::string json_of(const search::Skipped& skipped) {
   json::object object{{"type", "skipped"}};
-  put(object, "path", skipped.path);
+  search::put_text(object, "path", skipped.path);
   object["reason"] = valid_utf8(skipped.reason);
   return safe_json(object);
 }

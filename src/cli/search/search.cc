@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
-#include <charconv>
 #include <thread>
 
 #include "cli/search/command.h"
@@ -17,26 +16,6 @@ constexpr std::size_t files_on_terminal = 100;
 constexpr std::size_t lines_on_terminal = 1000;  // of a file
 constexpr std::size_t page_bytes = 64u << 20;
 constexpr int most_words = 100'000;  // that are counted before they are refused
-
-// 512, 64K, 4M, 8G
-Result<std::size_t> parse_bytes(std::string_view text) {
-  std::size_t number = 0;
-  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  std::string_view unit(end, static_cast<std::size_t>(text.data() + text.size() - end));
-  constexpr std::string_view units = "KMG";
-  auto place = unit.size() == 1 ? units.find(unit[0]) : unit.empty() ? units.npos : 9;
-  if (error != std::errc() || place == 9 || (!unit.empty() && place == units.npos) || number == 0 ||
-      number > std::size_t{1} << 33)
-    return fail(Errc::invalid, "use a number of bytes such as 65536, 64K, 4M or 8G");
-  return number << (unit.empty() ? 0 : 10 * (place + 1));
-}
-
-Check bytes_check() {
-  return [](std::string_view text) -> Result<> {
-    auto parsed = parse_bytes(text);
-    return parsed ? Result<>(ok) : std::unexpected(parsed.error());
-  };
-}
 
 // Empty: there is no place for it.
 std::string cache_folder(const Context& context) {
@@ -76,7 +55,7 @@ Exit codes
 
 struct Flags {
   CLI::Option *place, *query, *refs, *context, *files, *counts, *limit, *cursor, *timeout, *json,
-      *stats, *explain, *skipped, *symbols, *file_size, *memory, *no_cache;
+      *stats, *explain, *skipped, *symbols, *file_size, *memory, *no_cache, *fleet;
 };
 
 void add_words(CLI::App& app, Flags& flags) {
@@ -120,6 +99,9 @@ Flags add_flags(CLI::App& app) {
       add_value(app, "--max-file-size", "SIZE", "larger files are left out", bytes_check(), "4M");
   flags.memory = add_value(app, "--memory", "SIZE", "no more than this", bytes_check(), "8G");
   flags.no_cache = add_switch(app, "--no-cache", "use no index that was kept, and keep none");
+  flags.fleet =
+      add_value(app, "--fleet", "URL",
+                "all repositories of a fleet, through its router; FLEET_TOKEN is shown", nullptr);
   return flags;
 }
 
@@ -195,6 +177,15 @@ Result<Exit> read_and_run(const Flags& flags, const Context& context) {
   index.update.limits.file_bytes = *parse_bytes(value_of(*flags.file_size));
   index.update.delta_from = 1u << 20;
   options.has_stats = is_given(*flags.stats);
+  options.fleet = value_of(*flags.fleet);
+  if (!options.fleet.empty()) {
+    if (options.where || !options.refs.empty() || options.lists_skipped)
+      return complain(context.err,
+                      "--fleet searches what the fleet has: no place, --ref or --skipped");
+    auto config = load_config(context);
+    if (!config) return std::unexpected(config.error());
+    options.fleet_token = config->text("fleet.token");
+  }
   return run_search(std::move(options), context);
 }
 

@@ -1,0 +1,19 @@
+#pragma once
+// `warren search --fleet`: the same question, answered by a router.
+#include "cli/search/command.h"
+#include "services/fleet/wire/wire.h"
+
+namespace warren::cli {
+
+struct FleetPlace {
+  std::string url;    // http://127.0.0.1:7200
+  std::string token;  // empty: none
+};
+
+// One page. Errc::invalid: the query or the URL. Errc::unavailable: nobody answers there.
+Result<search::Answer> ask_fleet(const Context& context, const FleetPlace& fleet,
+                                 const std::string& query, const search::SearchTerms& terms,
+                                 std::optional<std::chrono::milliseconds> timeout,
+                                 std::vector<fleet::Missing>& missing);
+
+}  // namespace warren::cli
