@@ -1,110 +1,15 @@
 // Agents on a real server; the test is their orchestrator.
-#include <fstream>
-
-#include "services/board/agent/agent.h"
 #include "services/board/agent/container.h"
-#include "services/board/agent/contract.h"
-#include "with_board.h"
+#include "with_agent.h"
 
 using namespace warren;
 using namespace warren::board;
-using agent::result_id;
+using namespace warren::working;
 
 namespace {
 
-// A role whose command is this script, run in the folder.
-AgentTerms role_of(const TempFolder& folder, const std::string& script) {
-  AgentTerms terms;
-  terms.role.name = "Coder";
-  terms.role.command = {"sh", "-c", script};
-  terms.role.bidding_strategy = BidType::exclusive;
-  terms.workspace = folder.path();
-  terms.sweep_every = 1h;  // so that nothing here is owed to it
-  return terms;
-}
-
-const std::string code = R"(echo '{"artefact_type":"Code","artefact_payload":"x","summary":"s"}')";
-
-// Writes a line for every run, then its answer.
-std::string counted(const std::string& answer = code) { return "echo run >> runs; " + answer; }
-
-int runs(const TempFolder& folder) {
-  std::ifstream file(folder.path() / "runs");
-  return static_cast<int>(std::count(std::istreambuf_iterator<char>(file), {}, '\n'));
-}
-
-// Runs an agent beside the body.
-template <class Body, class... Args>
-awaitable<void> with_agent(Board& board, AgentTerms terms, Body body, Args&... args) {
-  Agent agent(board, std::move(terms));
-  TaskGroup tasks(co_await asio::this_coro::executor);
-  tasks.start("agent", agent.run());
-  std::exception_ptr thrown;
-  try {
-    co_await eventually(10s, "the agent is ready", [&] { return agent.is_ready(); });
-    co_await body(board, agent, args...);
-  } catch (...) {
-    thrown = std::current_exception();
-  }
-  tasks.stop();
-  co_await tasks.join();
-  if (thrown) std::rethrow_exception(thrown);
-}
-
-// A server, a board and a folder.
-template <class Body>
-void on_board(Body body) {
-  RedisServer server;
-  TempFolder folder;
-  with_board(settings_for(server), body, server, folder);
-}
-
-awaitable<Claim> claimed(Board& board, Artefact artefact) {
-  auto created = value_of(co_await board.create_artefact(std::move(artefact)));
-  auto made = value_of(co_await board.create_claim(claim_on(created)));
-  co_return made.claim;
-}
-
 // Context is sorted by time, and a millisecond is long.
 UnixTime at(int ms) { return UnixTime(std::chrono::milliseconds(ms)); }
-
-awaitable<Claim> goal(Board& board) { return claimed(board, artefact_of("GoalDefined", "a page")); }
-
-Claim granted(Claim claim, BidType type) {
-  if (type == BidType::review) claim.granted_review_agents = {"Coder"};
-  if (type == BidType::claim) claim.granted_parallel_agents = {"Coder"};
-  if (type == BidType::exclusive) claim.granted_exclusive_agent = "Coder";
-  claim.status = type == BidType::review  ? ClaimStatus::pending_review
-                 : type == BidType::claim ? ClaimStatus::pending_parallel
-                                          : ClaimStatus::pending_exclusive;
-  return claim;
-}
-
-WriteTerms telling(const Claim& claim, BidType type) {
-  WriteTerms terms;
-  terms.announcements = {Grant{"Coder", claim.id, type}};
-  return terms;
-}
-
-awaitable<Claim> grant(Board& board, Claim claim, BidType type = BidType::exclusive) {
-  auto terms = telling(claim, type);
-  co_return value_of(co_await board.update_claim(claim, granted(claim, type), std::move(terms)));
-}
-
-awaitable<BidType> bid_on(Board& board, Claim claim) {
-  auto fact = [](Board& asked, Claim& of) -> Async<BidType> {
-    auto bids = value_of(co_await asked.bids(of.id));
-    if (!bids.contains("Coder")) co_return fail(Errc::not_found, "there is no bid");
-    co_return bids["Coder"];
-  };
-  co_return co_await eventually(10s, "there is a bid", fact, board, claim);
-}
-
-awaitable<Artefact> result_of(Board& board, Claim claim) {
-  auto id = result_id(claim.id, "Coder");
-  auto fact = [](Board& asked, std::string& of) { return asked.artefact(of); };
-  co_return co_await eventually(20s, "there is a result", fact, board, id);
-}
 
 awaitable<std::size_t> artefacts_of(Board& board, std::string type) {
   Listing listing;
@@ -281,6 +186,12 @@ TEST_CASE("a tool that fails leaves a failure that says why") {
          "{\n  \"reason\": \"the tool exited with code 3\",\n  \"exit_code\": 3,\n"
          "  \"stdout\": \"half\\n\",\n  \"stderr\": \"oops\\n\",\n"
          "  \"error\": \"the tool exited with code 3\"\n}"},
+        // A right answer, but it says itself that something went wrong.
+        {code + "; exit 1",
+         "{\n  \"reason\": \"the tool exited with code 1\",\n  \"exit_code\": 1,\n"
+         "  \"stdout\": \"{\\\"artefact_type\\\":\\\"Code\\\",\\\"artefact_payload\\\":\\\"x\\\","
+         "\\\"summary\\\":\\\"s\\\"}\\n\",\n"
+         "  \"error\": \"the tool exited with code 1\"\n}"},
         {"echo hello",
          "{\n  \"reason\": \"what the tool wrote is not one JSON object\",\n"
          "  \"stdout\": \"hello\\n\",\n"
@@ -291,7 +202,7 @@ TEST_CASE("a tool that fails leaves a failure that says why") {
     };
     for (const auto& each : cases) {
       auto terms = role_of(folder, each.script);
-      terms.role.timeout = 300ms;
+      terms.role.timeout = each.script == "sleep 60" ? 300ms : 20'000ms;
       auto body = [](Board& on, Agent& self, const std::string& payload) -> awaitable<void> {
         auto claim = co_await goal(on);
         co_await grant(on, claim);
@@ -468,7 +379,7 @@ TEST_CASE("a bid script is asked, and one that fails or hangs is replaced by the
     for (const auto& each : cases) {
       auto terms = role_of(folder, code);
       terms.role.bid_script = {"sh", "-c", "echo bid >> runs; " + each.script};
-      terms.role.bid_timeout = 300ms;
+      terms.role.bid_timeout = each.script == "sleep 60" ? 2s : 20s;
       auto body = [](Board& on, Agent&, const BidType& expected) -> awaitable<void> {
         auto claim = co_await goal(on);
         auto bid = co_await bid_on(on, claim);
@@ -616,7 +527,7 @@ TEST_CASE(
     StructuralType expected = StructuralType::standard;
     co_await with_agent(board, terms, body, expected);
     terms.role.command = {"sleep", "60"};
-    terms.role.timeout = 200ms;
+    terms.role.timeout = 2s;  // by then it has been asked for
     expected = StructuralType::failure;
     co_await with_agent(board, terms, body, expected);
   });

@@ -1,5 +1,7 @@
 // Two clusters on two Redis servers, joined by gRPC on this machine.
+#include "services/foghorn/federation/writer.h"
 #include "with_federations.h"
+#include "with_sessions.h"
 
 using namespace warren;
 
@@ -165,7 +167,7 @@ TEST_CASE("what no channel told is found by asking, and the answer is remembered
     auto now = a[0]->federation->place_now(viewer_of("nothing"));
     REQUIRE(now);  // from memory
     CHECK(now->way == Way::nowhere);
-    CHECK(Clock::now() - began < 1s);
+    CHECK(Clock::now() - began < 20s);  // not the minute after which the channel tells
   };
   with_federations(how, body);
 }
@@ -232,7 +234,7 @@ TEST_CASE("all keys are there as existing deployments know them, and live as lon
       });
 }
 
-TEST_CASE("a follower knows what the leader knows, and leads within a second when that one stops") {
+TEST_CASE("a follower knows what the leader knows, and leads at once when that one stops") {
   with_federations(
       {}, [](Members& a, Members& b, RedisServer& ra, RedisServer&) -> awaitable<void> {
         std::map<std::string, foghorn::StreamReport> streams;
@@ -252,7 +254,7 @@ TEST_CASE("a follower knows what the leader knows, and leads within a second whe
         co_await stop(*leader);
         co_await eventually(20s, "the other leads", [&] { return next.federation->is_leader(); });
         auto took = Clock::now() - began;
-        CHECK(took < 1s);
+        CHECK(took < 5s);  // not the ttl of the role, which is 15 s
         MESSAGE("clean take-over, the closing of the old leader included: " << took / 1ms << " ms");
         CHECK(ra.cli({"GET", "{a}:leader:peer_manager"}) == next.id);
         co_await eventually(20s, "the channel is open again", [&] { return is_connected(a); });
@@ -261,6 +263,38 @@ TEST_CASE("a follower knows what the leader knows, and leads within a second whe
         co_await until_known(a, "new");
         co_await until_known(a, "s999", false);
       });
+}
+
+TEST_CASE("what a leader writes after the next one wrote is refused, and nothing of it is there") {
+  RedisServer server;
+  with_sessions(
+      {settings_for(server), settings_for(server)}, 15s,
+      [](Sessions& holders, RedisServer& redis) -> awaitable<void> {
+        LeaseTerms terms{federation::leader_key("a"), "a1"};
+        auto leads = co_await holders[0]->try_acquire(terms);
+        REQUIRE(leads);
+        federation::Writer writer(holders[0]->client(), "a", "a1");
+        std::vector<federation::Record> records{
+            {federation::Kind::playback_index, "first", "demo"}};
+        auto written = co_await writer.write(records, &*leads);
+        CHECK(written);
+        CHECK(redis.cli({"GET", "{a}:playback_index:first"}) == "demo");
+
+        // A failover lost its grant, and another was made of which it does not know yet.
+        auto newer = leads->token();
+        ++newer.counter;
+        redis::Command shown("SET", "{a}:shown", "x");
+        auto accepted = co_await run_guarded(holders[1]->client(), leads->fence(), newer, shown);
+        REQUIRE(accepted);
+        records = {{federation::Kind::playback_index, "first", ""},
+                   {federation::Kind::playback_index, "second", "demo"}};
+        auto late = co_await writer.write(records, &*leads);
+        REQUIRE(!late);
+        CHECK(late.error().code == Errc::lease_lost);
+        CHECK(redis.cli({"GET", "{a}:playback_index:first"}) == "demo");
+        CHECK(redis.cli({"EXISTS", "{a}:playback_index:second"}) == "0");
+      },
+      server);
 }
 
 TEST_CASE(
@@ -366,4 +400,72 @@ TEST_CASE("a partition between clusters is noticed, and heals by itself") {
     co_await until_known(a, "other");
     CHECK(!knows(*a[0], "demo"));
   });
+}
+
+namespace {
+
+rpc::TlsFiles files_of(const CertificatePair& pair, const Certificates& signed_by) {
+  return {pair.certificate, pair.key, signed_by.ca()};
+}
+
+awaitable<void> three_clusters(Members& all, Certificates& ours, Certificates& foreign) {
+  auto terms_of = [&](const Member& of) {
+    auto terms = federation_terms();
+    terms.tls = files_of(ours.issue({of.cluster_id + ".example", "IP:127.0.0.1"}), ours);
+    for (const auto& other : all)
+      if (other->cluster_id != of.cluster_id)
+        terms.peers.push_back(PeerTerms{other->cluster_id, {other->address()}});
+    return terms;
+  };
+  for (auto& member : all) co_await start(*member, terms_of(*member));
+  for (auto& member : all)
+    report(*member, member->cluster_id + "-edge", {{"of-" + member->cluster_id, live()}});
+  for (auto& member : all)
+    for (const auto& other : all)
+      if (other != member)
+        co_await eventually(30s, member->cluster_id + " knows of " + other->cluster_id,
+                            [&] { return knows(*member, "of-" + other->cluster_id); });
+  // The token is not enough, and neither is a certificate that somebody else signed.
+  auto stranger = terms_of(*all[0]);
+  federation::StreamQuery question{"of-b", "a", "acme"};
+  auto asked = [](FederationTerms terms, std::string address,
+                  federation::StreamQuery query) -> awaitable<bool> {
+    federation::Caller caller(terms);
+    auto by = Clock::now() + 3s;
+    auto answer = co_await caller.query("b", address, query, by);
+    co_return bool(answer);
+  };
+  auto address = all[1]->address();
+  CHECK(co_await asked(stranger, address, question));
+  stranger.tls = {};
+  CHECK(!co_await asked(stranger, address, question));
+  stranger.tls.authority = ours.ca();
+  CHECK(!co_await asked(stranger, address, question));
+  stranger.tls = files_of(foreign.issue({"a.example", "IP:127.0.0.1"}), ours);
+  CHECK(!co_await asked(stranger, address, question));
+  // And neither is a certificate without the token.
+  stranger = terms_of(*all[0]);
+  stranger.token = "wrong";
+  CHECK(!co_await asked(stranger, address, question));
+}
+
+}  // namespace
+
+TEST_CASE("three clusters with certificates know of each other, and both sides must show theirs") {
+  RedisServer server;
+  Certificates ours, foreign;
+  auto scenario = [](RedisServer& redis, Certificates& good, Certificates& bad) -> awaitable<void> {
+    Members all;
+    for (std::string id : {"a", "b", "c"})
+      all.push_back(std::make_unique<Member>(id, id + "1", redis.port()));
+    std::exception_ptr thrown;
+    try {
+      co_await three_clusters(all, good, bad);
+    } catch (...) {
+      thrown = std::current_exception();
+    }
+    for (auto& member : all) co_await stop(*member);
+    if (thrown) std::rethrow_exception(thrown);
+  };
+  run(scenario(server, ours, foreign), 90s);
 }

@@ -13,8 +13,8 @@ namespace {
 
 // What the other side says at last to these frames.
 Async<Goodbye> answer_to(FederationTerms terms, std::string address, std::vector<Frame> frames) {
-  auto executor = co_await asio::this_coro::executor;
-  auto wire = federation::dial(executor, terms, "", address);
+  terms.bearer_peers = {""};  // it shows the token, so that its frames may say what they like
+  auto wire = co_await federation::dial(terms, "x", "", address);
   REQUIRE(wire);
   for (auto& frame : frames) {
     auto written = co_await (*wire)->write(std::move(frame));
@@ -56,6 +56,7 @@ class Registry final : public foghorn_bootstrap::BootstrapService::CallbackServi
     std::lock_guard lock(mutex_);
     if (request->cluster_id() != forgotten_)
       addresses_[request->cluster_id()] = request->foghorn_addr();
+    instances_[request->instance_id()] = request->foghorn_addr();
     auto* reactor = context->DefaultReactor();
     reactor->Finish(grpc::Status::OK);
     return reactor;
@@ -76,6 +77,10 @@ class Registry final : public foghorn_bootstrap::BootstrapService::CallbackServi
     return reactor;
   }
 
+  std::map<std::string, std::string> instances() {
+    std::lock_guard lock(mutex_);
+    return instances_;
+  }
   void share(const std::string& tenant) {
     std::lock_guard lock(mutex_);
     tenant_ = tenant;
@@ -88,7 +93,7 @@ class Registry final : public foghorn_bootstrap::BootstrapService::CallbackServi
 
  private:
   std::mutex mutex_;
-  std::map<std::string, std::string> addresses_;
+  std::map<std::string, std::string> addresses_, instances_;
   std::string tenant_ = "acme", forgotten_;
 };
 
@@ -248,6 +253,97 @@ TEST_CASE("a peer speaks for itself alone: its token is not that of another") {
   with_federations(how, body);
 }
 
+namespace {
+
+// Somebody who answers at the address of a peer, and notes what it is shown.
+class Impostor final : public foghorn_federation::FoghornFederation::CallbackService {
+ public:
+  grpc::ServerBidiReactor<foghorn_federation::PeerMessage, foghorn_federation::PeerMessage>*
+  PeerChannel(grpc::CallbackServerContext* context) override {
+    note(*context);
+    struct Ended final : grpc::ServerBidiReactor<foghorn_federation::PeerMessage,
+                                                 foghorn_federation::PeerMessage> {
+      Ended() { Finish(grpc::Status::OK); }
+      void OnDone() override { delete this; }
+    };
+    return new Ended;
+  }
+  grpc::ServerUnaryReactor* QueryStream(grpc::CallbackServerContext* context,
+                                        const foghorn_federation::QueryStreamRequest*,
+                                        foghorn_federation::QueryStreamResponse*) override {
+    note(*context);
+    auto* reactor = context->DefaultReactor();
+    reactor->Finish(grpc::Status::OK);
+    return reactor;
+  }
+
+  // It knows no token, and says what it likes.
+  grpc::ServerUnaryReactor* Prove(grpc::CallbackServerContext* context,
+                                  const foghorn_federation::ProveRequest*,
+                                  foghorn_federation::ProveResponse* response) override {
+    note(*context, is_question);
+    response->set_nonce(std::string(80, '0'));
+    response->set_proof(std::string(64, '0'));
+    auto* reactor = context->DefaultReactor();
+    reactor->Finish(grpc::Status::OK);
+    return reactor;
+  }
+
+  bool has_seen(const std::string& text) {
+    std::lock_guard lock(mutex_);
+    return seen_.contains(text);
+  }
+  int calls() {
+    std::lock_guard lock(mutex_);
+    return calls_;
+  }
+
+ private:
+  static constexpr bool is_question = true;
+  void note(const grpc::CallbackServerContext& context, bool is_asked_to_prove = false) {
+    std::lock_guard lock(mutex_);
+    if (!is_asked_to_prove) ++calls_;
+    for (const auto& [name, value] : context.client_metadata()) {
+      seen_.append(name.data(), name.size()).append(": ");
+      seen_.append(value.data(), value.size()).append("\n");
+    }
+  }
+
+  std::mutex mutex_;
+  std::string seen_;
+  int calls_ = 0;
+};
+
+}  // namespace
+
+TEST_CASE("whoever answers in the place of a peer is not believed, and learns no token") {
+  Impostor impostor;
+  rpc::ServerTerms at{"127.0.0.1:0"};
+  auto server = rpc::Server::listen(at, {&impostor});
+  REQUIRE(server);
+  Neighbours how;
+  how.has_peers = false;
+  how.terms.peers = {PeerTerms{"z", {fmt::format("127.0.0.1:{}", (*server)->port())}}};
+  auto body = [](Members& a, Members&, RedisServer&, RedisServer&, rpc::Server& own,
+                 Impostor& other) -> awaitable<void> {
+    co_await eventually(20s, "a has a leader", [&] { return leader_of(a) != nullptr; });
+    auto& federation = *leader_of(a)->federation;
+    co_await eventually(20s, "it was dialled", [&] {
+      auto peers = federation.peers();
+      return !peers.empty() && peers.front().problem;
+    });
+    auto placed = co_await federation.place(viewer_of("nowhere"), Clock::now() + 5s);
+    REQUIRE(placed);
+    CHECK(placed->way == Way::nowhere);
+    CHECK(!is_connected(a));
+    CHECK(federation.peers().front().problem == "it does not know the token of z");
+    CHECK(!other.has_seen("secret"));
+    CHECK(other.calls() == 0);  // neither a channel nor a question
+    co_await own.close();
+  };
+  with_federations(how, body, **server, impostor);
+}
+
 TEST_CASE("peers are found in peer_addresses, and in a registry") {
   Neighbours how;
   how.has_peers = false;
@@ -284,6 +380,11 @@ TEST_CASE("peers are found in peer_addresses, and in a registry") {
       for (auto& member : a)
         co_await eventually(10s, "each knows the peer",
                             [&] { return member->federation->peers().size() == 1; });
+      // Each instance registers itself, whether it leads or not.
+      std::map<std::string, std::string> expected;
+      for (auto* of : {&a, &b})
+        for (auto& member : *of) expected[member->id] = member->address();
+      co_await eventually(20s, "all have registered", [&] { return list.instances() == expected; });
       list.share("zoo");
       co_await eventually(20s, "under the new terms",
                           [&] { return knows(*a[0], "secret") && !knows(*a[0], "demo"); });

@@ -49,6 +49,9 @@ class Instance {
     process_.emplace(program);
   }
   void kill() { process_->kill(); }
+  void pause() { process_->pause(); }
+  void resume() { process_->resume(); }
+  bool alive() { return process_->alive(); }
   void terminate() { process_->terminate(); }
   int wait() { return process_->wait(); }
   std::string url() const { return fmt::format("http://127.0.0.1:{}", http_.number()); }
@@ -81,6 +84,45 @@ Async<boost::json::value> told(std::string url, std::string target) {
   if (!reply) co_return std::unexpected(reply.error());
   if (reply->status != 200) co_return fail(Errc::refused, "{}", reply->body);
   co_return boost::json::parse(reply->body);
+}
+
+Async<HttpReply> asked(std::string url, std::string method, std::string target,
+                       std::string body = "") {
+  HttpClient client(co_await asio::this_coro::executor, *parse_http_url(url));
+  HttpAsk question{std::move(method), std::move(target), "", std::move(body)};
+  auto reply = co_await client.ask(std::move(question), Clock::now() + 10s);
+  co_return reply;
+}
+
+std::string code_in(const HttpReply& reply) {
+  auto said = boost::json::parse(reply.body).as_object();
+  return said.contains("code") ? std::string(said.at("code").as_string()) : "";
+}
+
+const std::string edge_report =
+    R"({"cpu_tenths":100,"ram_max":1000,"ram_current":100,"up_speed":1000,"bw_limit":1000000000,)"
+    R"("base_url":"https://edge.example","is_healthy":true,"capabilities":{"edge":true},)"
+    R"("outputs":{"HLS":"https://HOST/hls/$/index.m3u8"},)"
+    R"("streams":{"demo":{"total":3,"inputs":1,"viewers":3}}})";
+
+// One instance, and whatever the body does with it and its Redis.
+void with_one(RedisServer& server, Environment more,
+              awaitable<void> (*body)(Instance&, RedisServer&)) {
+  more.push_back("REDIS_URL=redis://" + server.address());
+  Instance instance("foghorn-1", more);
+  auto all = [](Instance& one, RedisServer& redis,
+                awaitable<void> (*what)(Instance&, RedisServer&)) -> awaitable<void> {
+    co_await what(one, redis);
+  };
+  run(all(instance, server, body), 90s);
+  instance.terminate();
+  CHECK_MESSAGE(instance.wait() == 0, instance.log_text());
+}
+
+Async<> is_alive(std::string& url) {
+  auto health = co_await told(url, "/healthz");
+  if (!health) co_return std::unexpected(health.error());
+  co_return ok;
 }
 
 Async<> is_ready(std::string& url) {
@@ -267,4 +309,136 @@ TEST_CASE("a failover of a Redis Cluster is survived, and both agree on the new 
     co_await all_agree(scene, "a failover of the cluster");
     co_await kill_one(scene, 1);
   });
+}
+
+TEST_CASE("an instance that stood still while another process took its id, ends when it goes on") {
+  RedisServer server;
+  Environment redis{"REDIS_URL=redis://" + server.address()};
+  Instance first("foghorn-1", redis);
+  std::optional<Instance> second;
+  auto all = [](Instance& one, std::optional<Instance>& other,
+                Environment& there) -> awaitable<void> {
+    auto url = one.url();
+    co_await eventually(30s, "the first is ready", is_ready, url);
+    one.pause();
+    other.emplace("foghorn-1", there);
+    auto next = other->url();
+    co_await eventually(30s, "the second has the id", is_ready, next);
+    one.resume();
+    // No longer than one ttl; and whoever has the id goes on.
+    co_await eventually(5s, "the first is gone", [&one] { return !one.alive(); });
+    co_await eventually(10s, "the second is ready", is_ready, next);
+  };
+  run(all(first, second, redis), 90s);
+  CHECK_MESSAGE(first.wait() != 0, first.log_text());
+  CHECK(first.log_text().contains("foghorn.instance_id_taken"));
+  second->terminate();
+  CHECK_MESSAGE(second->wait() == 0, second->log_text());
+}
+
+TEST_CASE("an instance that starts without Redis answers from what nodes tell it, and says so") {
+  RedisServer server;
+  server.kill();
+  with_one(server, {}, [](Instance& one, RedisServer& redis) -> awaitable<void> {
+    auto url = one.url();
+    co_await eventually(30s, "it listens", is_alive, url);
+    auto reported = co_await asked(url, "POST", "/v1/nodes/n1/report", edge_report);
+    REQUIRE(reported);
+    CHECK(reported->status == 200);
+    auto played = co_await asked(url, "GET", "/play/demo/hls");
+    REQUIRE(played);
+    CHECK(played->status == 307);
+    // What it has not heard of may exist.
+    auto unknown = co_await asked(url, "GET", "/play/other/hls");
+    REQUIRE(unknown);
+    CHECK(unknown->status == 503);
+    CHECK(code_in(*unknown) == "LOADING");
+    auto ready = co_await asked(url, "GET", "/readyz");
+    REQUIRE(ready);
+    CHECK(ready->status == 503);
+    auto says = boost::json::parse(ready->body);
+    CHECK(says.at("status") == "loading");
+    CHECK(says.at("clusters").at(0).at("nodes") == 1);
+    redis.restart();
+    co_await eventually(30s, "it is ready", is_ready, url);
+    auto stored = [](RedisServer& r) { return r.cli({"EXISTS", "{abc}:nodes:n1"}) == "1"; };
+    co_await eventually(10s, "Redis has the node", stored, redis);
+    auto known = co_await asked(url, "GET", "/play/other/hls");
+    REQUIRE(known);
+    CHECK(known->status == 404);
+  });
+}
+
+TEST_CASE("where reports are durable, what is acknowledged is in Redis, and nothing is without") {
+  RedisServer server;
+  Environment strict{"FOGHORN_DURABLE_REPORTS=true"};
+  with_one(server, strict, [](Instance& one, RedisServer& redis) -> awaitable<void> {
+    auto url = one.url();
+    co_await eventually(30s, "it is ready", is_ready, url);
+    auto taken = co_await asked(url, "POST", "/v1/nodes/n1/report", edge_report);
+    REQUIRE(taken);
+    CHECK(taken->status == 200);
+    CHECK(redis.cli({"EXISTS", "{abc}:nodes:n1", "{abc}:stream_instances:demo:n1"}) == "2");
+    redis.pause();
+    auto refused = co_await asked(url, "POST", "/v1/nodes/n1/report", edge_report);
+    REQUIRE(refused);
+    CHECK(refused->status == 503);
+    CHECK(code_in(*refused) == "NOT_DURABLE");
+    auto played = co_await asked(url, "GET", "/play/demo/hls");  // it counts here all the same
+    REQUIRE(played);
+    CHECK(played->status == 307);
+    redis.resume();
+    co_await eventually(30s, "Redis is heard", is_healthy, url);
+    auto again = co_await asked(url, "POST", "/v1/nodes/n1/heartbeat");
+    REQUIRE(again);
+    CHECK(again->status == 200);
+  });
+}
+
+TEST_CASE("a single report can ask to be durable, and others are acknowledged from memory") {
+  RedisServer server;
+  with_one(server, {}, [](Instance& one, RedisServer& redis) -> awaitable<void> {
+    auto url = one.url();
+    co_await eventually(30s, "it is ready", is_ready, url);
+    auto taken = co_await asked(url, "POST", "/v1/nodes/n1/report?durable=1", edge_report);
+    REQUIRE(taken);
+    CHECK(taken->status == 200);
+    CHECK(redis.cli({"EXISTS", "{abc}:nodes:n1"}) == "1");
+    redis.pause();
+    auto from_memory = co_await asked(url, "POST", "/v1/nodes/n1/report", edge_report);
+    REQUIRE(from_memory);
+    CHECK(from_memory->status == 200);
+    auto refused = co_await asked(url, "POST", "/v1/nodes/n1/heartbeat?durable=1");
+    REQUIRE(refused);
+    CHECK(refused->status == 503);
+    CHECK(code_in(*refused) == "NOT_DURABLE");
+    redis.resume();
+    co_await eventually(30s, "Redis is heard", is_healthy, url);
+  });
+}
+
+TEST_CASE("a Redis that may drop keys when it is full is told of at the start") {
+  auto count = [](RedisServer& server) {
+    static std::size_t lines = 0;
+    static std::string log;
+    with_one(server, {}, [](Instance& one, RedisServer&) -> awaitable<void> {
+      auto url = one.url();
+      co_await eventually(30s, "it is ready", is_ready, url);
+      auto is_loaded = [](Instance& i) { return i.log_text().contains("foghorn.loaded"); };
+      co_await eventually(10s, "it has looked at Redis", is_loaded, one);
+      log = one.log_text();
+      lines = 0;
+      for (auto at = log.find("foghorn.redis_evicts"); at != log.npos;
+           at = log.find("foghorn.redis_evicts", at + 1))
+        ++lines;
+    });
+    if (lines > 0) CHECK(log.contains("allkeys-lru"));
+    return lines;
+  };
+  RedisServer evicting({.config = {"maxmemory 100mb", "maxmemory-policy allkeys-lru"}});
+  CHECK(count(evicting) == 1);
+  RedisServer keeping({.config = {"maxmemory 100mb", "maxmemory-policy noeviction"}});
+  CHECK(count(keeping) == 0);
+  RedisServer unlimited({.config = {"maxmemory-policy allkeys-lru"}});
+  CHECK(count(unlimited) == 0);
 }

@@ -32,34 +32,43 @@ struct Site {
   }
 };
 
+// Nothing is loaded yet.
+awaitable<void> open(Site& site, redis::Client* client, helmsman::HelmsmanTerms how) {
+  site.executor = co_await asio::this_coro::executor;
+  foghorn::ClusterTerms terms;
+  terms.cluster_id = "c1";
+  terms.instance_id = "foghorn-1";
+  auto cluster = foghorn::Cluster::create(site.executor, client, terms);
+  REQUIRE(cluster);
+  site.cluster = std::move(*cluster);
+  site.helmsman = std::make_unique<helmsman::Helmsman>(site.executor, *site.cluster, how);
+  rpc::ServerTerms at{"127.0.0.1:0"};
+  auto server = rpc::Server::listen(at, {&site.helmsman->service()});
+  REQUIRE(server);
+  site.server = std::move(*server);
+}
+
+awaitable<void> close(Site& site) {
+  co_await site.helmsman->close();
+  co_await site.server->close();
+  co_await site.cluster->close();
+}
+
 template <class Body>
 void with_site(Body body) {
   auto session = [](Body& test) -> awaitable<void> {
     Site site;
-    site.executor = co_await asio::this_coro::executor;
-    foghorn::ClusterTerms terms;
-    terms.cluster_id = "c1";
-    terms.instance_id = "foghorn-1";
-    auto cluster = foghorn::Cluster::create(site.executor, nullptr, terms);
-    REQUIRE(cluster);
-    site.cluster = std::move(*cluster);
-    auto started = co_await site.cluster->start(Clock::now() + 5s);
-    REQUIRE(started);
     helmsman::HelmsmanTerms how{"secret"};
-    site.helmsman = std::make_unique<helmsman::Helmsman>(site.executor, *site.cluster, how);
-    rpc::ServerTerms at{"127.0.0.1:0"};
-    auto server = rpc::Server::listen(at, {&site.helmsman->service()});
-    REQUIRE(server);
-    site.server = std::move(*server);
+    co_await open(site, nullptr, how);
     std::exception_ptr thrown;
     try {
+      auto started = co_await site.cluster->start(Clock::now() + 5s);
+      REQUIRE(started);
       co_await test(site);
     } catch (...) {
       thrown = std::current_exception();
     }
-    co_await site.helmsman->close();
-    co_await site.server->close();
-    co_await site.cluster->close();
+    co_await close(site);
     if (thrown) std::rethrow_exception(thrown);
   };
   run(session(body));
@@ -290,4 +299,47 @@ TEST_CASE("a node without the token is sent away") {
     CHECK(site.cluster->nodes().empty());
     node->finish(grpc::Status::OK);
   });
+}
+
+TEST_CASE("nodes are heard before all is loaded, and told when what they say is not in Redis") {
+  RedisServer server;
+  auto steps = [](Site& site, RedisServer& redis) -> awaitable<void> {
+    auto node = site.connect();
+    auto early = co_await say(*node, registration("edge-1"));
+    CHECK(early.error().code() == "unavailable");
+    CHECK(site.cluster->node("edge-1"));  // it counts here all the same
+    auto started = co_await site.cluster->start(Clock::now() + 20s);
+    REQUIRE(started);
+    auto counted = co_await say(*node, report(375, "live+demo"));
+    CHECK(counted.has_ack());
+    CHECK(redis.cli({"EXISTS", "{c1}:nodes:edge-1", "{c1}:stream_instances:demo:edge-1"}) == "2");
+    redis.pause();
+    auto refused = co_await say(*node, report(400, "live+demo"));
+    // By the time limit, or as soon as it is known that Redis is away.
+    bool is_told = refused.error().code() == "timeout" || refused.error().code() == "unavailable";
+    CHECK_MESSAGE(is_told, refused.error().code());
+    CHECK(site.cluster->node("edge-1")->state.cpu == 40);
+    redis.resume();
+    auto is_heard = [&] { return site.cluster->health() == MirrorHealth::current; };
+    co_await eventually(20s, "Redis is heard", is_heard);
+    auto again = co_await say(*node, report(500, "live+demo"));
+    CHECK(again.has_ack());
+    node->finish(grpc::Status::OK);
+  };
+  auto session = [](redis::Client& client, RedisServer& redis,
+                    decltype(steps)& test) -> awaitable<void> {
+    Site site;
+    helmsman::HelmsmanTerms how{"secret"};
+    how.is_durable = true;
+    co_await open(site, &client, how);
+    std::exception_ptr thrown;
+    try {
+      co_await test(site, redis);
+    } catch (...) {
+      thrown = std::current_exception();
+    }
+    co_await close(site);
+    if (thrown) std::rethrow_exception(thrown);
+  };
+  with_client(settings_for(server), session, server, steps);
 }

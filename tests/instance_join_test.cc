@@ -227,7 +227,7 @@ TEST_CASE("the lock stays fresh while the instance is kept") {
           return !value.empty() && value != before;
         };
         co_await eventually(30s, "a newer value", is_newer, redis, first);
-        CHECK(joined[0].lease().is_held());
+        CHECK(is_ours(joined[0].lease()));
         group.stop();
         co_await group.join();
       },
@@ -248,11 +248,13 @@ TEST_CASE("who stands by takes over when the instance dies or leaves, and not wh
           CAPTURE(how);
           std::vector<Instance> first;
           std::vector<Error> refused;
-          co_await join(*sessions[0], terms("x"), first, refused);
+          auto slowly = terms("x");
+          slowly.ttl = 10s;
+          co_await join(*sessions[0], slowly, first, refused);
           REQUIRE(first.size() == 1);
           auto run = first[0].entry().run_id;
           auto began = Clock::now();
-          auto waits = registry.stand_by(session, terms("x"), orders);
+          auto waits = registry.stand_by(session, slowly, orders);
           auto ends = end(how, *sessions[0], first[0], redis);
           auto [second, ended] = co_await (std::move(waits) && std::move(ends));
           CHECK(ended);
@@ -266,7 +268,7 @@ TEST_CASE("who stands by takes over when the instance dies or leaves, and not wh
           REQUIRE(second);
           CHECK(second->entry().run_id != run);
           CHECK(redis.cli({"HGET", "holt:instances", "x"}).contains(second->entry().run_id));
-          if (how == "leaves") CHECK(Clock::now() - began < 500ms);  // not the ttl of a second
+          if (how == "leaves") CHECK(Clock::now() - began < 8s);  // not the ttl
           auto left = co_await second->leave();
           CHECK(left);
         }

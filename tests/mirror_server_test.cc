@@ -182,7 +182,7 @@ TEST_CASE("a push that is lost without a trace is noticed by the look at the tai
         auto written = Clock::now();
         co_await eventually_seen(*all[0]->mirror, node_type, "a", "1");
         co_await eventually_seen(*all[1]->mirror, node_type, "a", "1");
-        CHECK(Clock::now() - written < 2s);
+        CHECK(Clock::now() - written < 10s);
         CHECK(all[0]->mirror->read()->version() == Version{0, 1});
       },
       server);
@@ -575,7 +575,7 @@ TEST_CASE("metrics say how a mirror is doing") {
 }
 
 TEST_CASE("a queue that is full refuses, and what Redis may not write is refused for good") {
-  RedisServer server({.users = {"alice on >secret ~* &* +@all -eval -evalsha"}});
+  RedisServer server({.users = {"alice on >secret ~{c1}:mirror:* &* +@all"}});
   auto settings = settings_for(server);
   settings.credentials = {"alice", "secret"};
   auto terms = mirror_terms();

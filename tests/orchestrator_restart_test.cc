@@ -79,7 +79,7 @@ TEST_CASE(
     for (int life = 1; life <= 12; ++life) {
       CAPTURE(life);
       server.cli({"FLUSHALL"});
-      server.cli({"SET", "holt:demo:x:orchestrator:fence", "0 10"});
+      server.cli({"SET", "holt:demo:x:orchestrating:fence", "0 10"});
       auto agents = newsroom();
       with_board(
           settings_for(server),
@@ -123,6 +123,91 @@ TEST_CASE("an orchestrator killed at any event is continued by the next") {
 
 namespace {
 
+// Three open claims: two are worked on, and one waits for its worker. None of the goals is told of
+// again, and what is delivered now is heard by nobody.
+awaitable<Words> leave_open_claims(Board& board, Agents& agents, OrchestratorTerms& terms) {
+  Running first(board, terms, 1);
+  for (int i = 0; i < 3; ++i) value_of(co_await board.create_artefact(artefact_of("GoalDefined")));
+  auto is_full = [&agents] {
+    return agents.granted.size() == 2 && agents.told["claim_queued"] == 1;
+  };
+  co_await eventually(20s, "two are granted, and one waits", is_full);
+  co_await first.kill();
+  Listing listing;
+  Words ids;
+  for (const auto& claim :
+       value_of(co_await board.claims(ClaimStatus::pending_exclusive, listing)).items)
+    if (!claim.granted_exclusive_agent.empty()) ids.push_back(claim.id);
+  co_return ids;
+}
+
+awaitable<void> deliver(Board& board, std::string claim_id) {
+  auto claim = value_of(co_await board.claim(claim_id));
+  auto done = artefact_of("Done");
+  done.structural_type = StructuralType::terminal;
+  done.produced_by_role = "coder";
+  done.source_artefacts = {claim.artefact_id};
+  value_of(co_await board.create_artefact(done));
+}
+
+}  // namespace
+
+TEST_CASE("the first look of the next orchestrator finds every open claim, and goes on with it") {
+  Agents agents{{"coder"}, {}, {}};
+  agents.bid = [](const std::string&, const Artefact&) { return BidType::exclusive; };
+  with_server_and_agents(
+      agents, [](Board& board, Agents& crew, RedisServer& redis) -> awaitable<void> {
+        auto terms = terms_for(crew);
+        terms.roles["coder"].max_concurrent = 2;
+        terms.sweep_every = 1h;  // so that nothing here is owed to a second look
+        auto open = co_await leave_open_claims(board, crew, terms);
+        REQUIRE(open.size() == 2);
+        co_await deliver(board, open[0]);
+        // Without it the indexes are made first, and not while it works, with a look behind that.
+        redis.cli({"DEL", board.keys().artefact_ids()});
+        Running next(board, terms, 2);
+        co_await next.orchestrator().ready();
+        CHECK(next.orchestrator().stats().sweeps == 1);
+        auto goes_on = [&crew] { return crew.ended.size() == 1 && crew.granted.size() == 3; };
+        co_await eventually(20s, "what was delivered is ended, and who waited has its turn",
+                            goes_on);
+        for (const auto& [claim, times] : crew.granted) CHECK(times == 1);
+        CHECK(next.orchestrator().stats().open_claims == 2);
+        CHECK(next.orchestrator().stats().sweeps == 1);
+        co_await next.kill();
+      });
+}
+
+TEST_CASE("nobody is granted anything before the next orchestrator knows who has grants") {
+  Agents agents{{"coder"}, {}, {}};
+  agents.bid = [](const std::string&, const Artefact&) { return BidType::exclusive; };
+  with_server_and_agents(
+      agents, [](Board& board, Agents& crew, RedisServer& redis) -> awaitable<void> {
+        auto terms = terms_for(crew);
+        terms.roles["coder"].max_concurrent = 2;
+        auto open = co_await leave_open_claims(board, crew, terms);
+        REQUIRE(open.size() == 2);
+        redis.cli({"ACL", "SETUSER", "default", "-smembers"});  // which only its look needs
+        Running next(board, terms, 2);
+        auto has_failed = [&next](std::uint64_t times) {
+          return next.orchestrator().stats().errors >= times;
+        };
+        co_await eventually(20s, "its first look has failed", [&] { return has_failed(1); });
+        value_of(co_await board.create_artefact(artefact_of("GoalDefined")));
+        co_await eventually(20s, "its third one too", [&] { return has_failed(3); });
+        CHECK(crew.granted.size() == 2);
+
+        redis.cli({"ACL", "SETUSER", "default", "+smembers"});
+        co_await deliver(board, open[0]);
+        auto goes_on = [&crew] { return crew.ended.size() == 1 && crew.granted.size() == 3; };
+        co_await eventually(20s, "who waited has its turn", goes_on);
+        for (const auto& [claim, times] : crew.granted) CHECK(times == 1);
+        co_await next.kill();
+      });
+}
+
+namespace {
+
 // How many exclusive grants are open, by what was told.
 struct Load {
   std::set<std::string> claims;
@@ -140,15 +225,6 @@ Load load_of(const Agents& agents) {
     load.most = std::max(load.most, load.claims.size());
   }
   return load;
-}
-
-awaitable<void> deliver(Board& board, std::string claim_id) {
-  auto claim = value_of(co_await board.claim(claim_id));
-  auto done = artefact_of("Done");
-  done.structural_type = StructuralType::terminal;
-  done.produced_by_role = "coder";
-  done.source_artefacts = {claim.artefact_id};
-  value_of(co_await board.create_artefact(done));
 }
 
 // Each of thirty goals is worked on under another orchestrator.

@@ -342,11 +342,9 @@ TEST_CASE("a command that the server cannot take yet is tried again until it can
       settings_for(server),
       [](Client& client, RedisServer& s) -> awaitable<void> {
         s.cli({"CONFIG", "SET", "min-replicas-to-write", "1"});
-        auto refused =
-            co_await client.command(Command("SET", "a", "1"), CallOptions().within(100ms));
-        REQUIRE(!refused);
-        CHECK(refused.error().code == Errc::unavailable);
-        CHECK(refused.error().what.find("NOREPLICAS") != std::string::npos);
+        auto why = co_await refusal(client, Command("SET", "a", "1"));
+        CHECK(why.code == Errc::unavailable);
+        CHECK(why.what.contains("NOREPLICAS"));
         auto relent = [](RedisServer& r) -> Async<> {
           co_await sleep_for(50ms);
           r.cli({"CONFIG", "SET", "min-replicas-to-write", "0"});
@@ -357,6 +355,83 @@ TEST_CASE("a command that the server cannot take yet is tried again until it can
         CHECK(set);
       },
       server);
+}
+
+TEST_CASE("a server behind an address that was demoted is left for the one that took over") {
+  RedisServer old, next;
+  FaultyLink address(old.port());
+  with_client(
+      settings_for(address.port()),
+      [](Client& client, RedisServer& o, RedisServer& n, FaultyLink& a) -> awaitable<void> {
+        auto first = co_await client.command(Command("SET", "k", "1"), CallOptions().within(20s));
+        REQUIRE(first);
+        o.cli({"REPLICAOF", "127.0.0.1", std::to_string(n.port())});
+        a.lead_to(n.port());
+        auto began = Clock::now();
+        auto second = co_await client.command(Command("SET", "k", "2"), CallOptions().within(20s));
+        REQUIRE_MESSAGE(second, (second ? "" : second.error().what));
+        CHECK(Clock::now() - began < 5s);
+        CHECK(n.cli({"GET", "k"}) == "2");
+        auto renewal = CallOptions().within(20s).lane(Lane::renewal);
+        CHECK(co_await client.command(Command("SET", "k", "3"), renewal));
+        CHECK(n.cli({"GET", "k"}) == "3");
+      },
+      old, next, address);
+}
+
+TEST_CASE(
+    "while an address leads to a replica, reads go on, writes wait, and the topology says so") {
+  RedisServer old, next;
+  FaultyLink address(old.port());
+  with_client(
+      settings_for(address.port()),
+      [](Client& client, RedisServer& o, RedisServer& n, FaultyLink& a) -> awaitable<void> {
+        auto first = co_await client.command(Command("SET", "k", "1"), CallOptions().within(20s));
+        REQUIRE(first);
+        CHECK(client.topology().nodes[0].is_primary);
+        o.cli({"REPLICAOF", "127.0.0.1", std::to_string(n.port())});
+        auto connects = client.counters().connects;
+        auto why = co_await refusal(client, Command("SET", "k", "2"));
+        CHECK(why.code == Errc::unavailable);
+        CHECK(why.what.starts_with("READONLY"));
+        auto node = client.topology().nodes[0];
+        CHECK(node.is_connected);
+        CHECK(!node.is_primary);
+        CHECK(!client.has_primary());
+        CHECK(node.problem.contains("READONLY"));
+        for (int i = 0; i < 20; ++i) {  // nobody who reads is disturbed by those who cannot write
+          auto read = co_await client.command(Command("GET", "k"), CallOptions().within(20s));
+          CHECK(read);
+        }
+        CHECK(client.counters().connects == connects);
+
+        auto move = [](FaultyLink& x, RedisServer& r) -> Async<> {
+          x.lead_to(r.port());
+          co_return ok;
+        };
+        auto [written, moved] = co_await (
+            client.ask(Command("SET", "k", "3"), CallOptions().within(20s)) && move(a, n));
+        REQUIRE_MESSAGE(written, (written ? "" : written.error().what));
+        CHECK(n.cli({"GET", "k"}) == "3");
+        CHECK(client.has_primary());
+        CHECK(client.topology().nodes[0].is_primary);
+        CHECK(client.topology().nodes[0].problem == "");
+
+        // The same server may be promoted again, too.
+        n.cli({"REPLICAOF", "127.0.0.1", std::to_string(o.port())});
+        auto promote = [](RedisServer& r) -> Async<> {
+          co_await sleep_for(100ms);
+          r.cli({"REPLICAOF", "NO", "ONE"});
+          co_return ok;
+        };
+        auto [again, promoted] = co_await (
+            client.ask(Command("SET", "k", "4"), CallOptions().within(20s)) && promote(n));
+        CHECK(again);
+        co_await eventually(
+            20s, "it is known to be the primary",
+            [](Client& c) { return c.topology().nodes[0].is_primary; }, client);
+      },
+      old, next, address);
 }
 
 TEST_CASE("a command that blocks holds up nobody, and gives its connection back") {

@@ -168,6 +168,51 @@ TEST_CASE("an idempotent durable write is sent again when its connection broke")
       link);
 }
 
+TEST_CASE("what may not run twice is not sent again on any connection, though it may be lost") {
+  RedisServer server;
+  FaultyLink link(server.port());
+  with_client(
+      settings_for(link.port()),
+      [](Client& client, FaultyLink& l, RedisServer& s) -> awaitable<void> {
+        auto options = CallOptions().within(20s);
+        auto lose_when = [](FaultyLink& x, RedisServer& r, std::vector<std::string> question,
+                            std::string answer) -> Async<> {
+          co_await eventually(
+              20s, "it was done",
+              [](RedisServer& t, auto& words, auto& text) { return t.cli(words) == text; }, r,
+              question, answer);
+          x.cut();
+          x.heal();
+          co_return ok;
+        };
+        auto first = co_await client.durable(Command("SET", "n", "0"), 0, options);
+        REQUIRE(first);
+        l.drop(Direction::to_client);
+        std::vector<std::string> get{"GET", "n"};
+        auto [written, cut] = co_await (client.durable(Command("INCR", "n"), 0, options) &&
+                                        lose_when(l, s, get, "1"));
+        REQUIRE(!written);
+        CHECK(written.error().code == Errc::unknown_outcome);
+        CHECK(s.cli({"GET", "n"}) == "1");
+
+        auto push = [](FaultyLink& x, RedisServer& r) -> Async<> {
+          co_await eventually(
+              20s, "it blocks", [](RedisServer& t) { return t.info("blocked_clients") == "1"; }, r);
+          x.drop(Direction::to_client);
+          r.cli({"RPUSH", "q", "1", "2"});
+          x.cut();
+          x.heal();
+          co_return ok;
+        };
+        auto [popped, pushed] =
+            co_await (client.blocking(Command("BLPOP", "q", "20"), options) && push(l, s));
+        REQUIRE(!popped);
+        CHECK(popped.error().code == Errc::unknown_outcome);
+        CHECK(s.cli({"LLEN", "q"}) == "1");
+      },
+      link, server);
+}
+
 TEST_CASE("what may have been done is never said to be late or unavailable") {
   RedisServer server;
   FaultyLink link(server.port());

@@ -366,3 +366,88 @@ TEST_CASE("who waits for a message or for a confirmation is told when the subscr
       },
       server);
 }
+
+TEST_CASE("a subscription leaves a demoted server together with everybody else") {
+  RedisServer old, next;
+  FaultyLink address(old.port());
+  auto settings = settings_for(address.port());
+  settings.ping_interval = 50ms;
+  with_subscriber(
+      settings, {},
+      [](Client& client, Subscriber& news, RedisServer& o, RedisServer& n,
+         FaultyLink& a) -> awaitable<void> {
+        news.subscribe("a");
+        auto settled = co_await news.settled(Clock::now() + 20s);
+        REQUIRE(settled);
+        o.cli({"REPLICAOF", "127.0.0.1", "1"});  // it hears nothing of the other
+        a.lead_to(n.port());
+        auto written = co_await client.command(Command("SET", "k", "1"), CallOptions().within(20s));
+        REQUIRE(written);
+        co_await expect_gap(news);
+        CHECK(n.cli({"PUBLISH", "a", "1"}) == "1");
+        co_await expect_message(news, "a", "1");
+      },
+      old, next, address);
+}
+
+namespace {
+
+// The node of a cluster to which somebody has subscribed.
+std::size_t carrier_of(RedisCluster& cluster) {
+  for (std::size_t i = 0; i < 6; ++i)
+    if (cluster.node(i).cli({"CLIENT", "LIST", "TYPE", "pubsub"}) != "") return i;
+  FAIL("nobody has subscribed");
+  return 0;
+}
+
+void forget(RedisCluster& cluster, RedisServer& node) {
+  for (auto* other : cluster.nodes())
+    if (other != &node) other->cli({"CLUSTER", "FORGET", cluster.id(node)});
+}
+
+// A server leaves the cluster, as `leave` has it, with the global subscription on it.
+template <class Leave>
+void leave_with_subscription(Leave leave) {
+  RedisCluster cluster;
+  auto settings = settings_for(cluster);
+  settings.ping_interval = 50ms;
+  with_subscriber(
+      settings, {},
+      [](Client& client, Subscriber& news, RedisCluster& c, Leave& go) -> awaitable<void> {
+        news.subscribe("a");
+        auto settled = co_await news.settled(Clock::now() + 20s);
+        REQUIRE(settled);
+        auto index = carrier_of(c);
+        go(client, c, index);
+        co_await expect_gap(news);
+        CHECK(carrier_of(c) != index);
+        auto& other = c.node((index + 1) % 3);
+        other.cli({"PUBLISH", "a", "from elsewhere"});
+        co_await expect_message(news, "a", "from elsewhere");
+      },
+      cluster, leave);
+}
+
+}  // namespace
+
+TEST_CASE("a subscription leaves a server that was taken out of the cluster, and tells a gap") {
+  leave_with_subscription([](Client&, RedisCluster& cluster, std::size_t carrier) {
+    cluster.failover(cluster.node(carrier + 3));  // so that it owns nothing any more
+    forget(cluster, cluster.node(carrier));
+    cluster.node(carrier).cli({"CLUSTER", "RESET"});
+  });
+}
+
+TEST_CASE("a subscription leaves a server that the others have forgotten, and tells a gap") {
+  leave_with_subscription([](Client& client, RedisCluster& cluster, std::size_t carrier) {
+    cluster.failover(cluster.node(carrier + 3));
+    forget(cluster, cluster.node(carrier));
+    client.on_moved({Errc::unavailable, "something is different"});
+  });
+}
+
+TEST_CASE("a subscription leaves a server that was reset while the others still count on it") {
+  leave_with_subscription([](Client&, RedisCluster& cluster, std::size_t carrier) {
+    cluster.node(carrier).cli({"CLUSTER", "RESET"});
+  });
+}

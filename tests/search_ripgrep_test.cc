@@ -9,10 +9,10 @@
 #include <set>
 #include <thread>
 
-#include "proof/testkit/process.h"
 #include "proof/testkit/temp_folder.h"
 #include "search/query/search.h"
 #include "search/source/process.h"
+#include "search_fetched.h"
 #include "search_fuzz_reference.h"
 #include "search_kinds.h"
 #include "search_odd_files.h"
@@ -40,8 +40,9 @@ struct Corpus {
   Source source;
 
   Corpus() {
-    const char* chosen = std::getenv("WARREN_CORPUS");
-    copy_from(fetched(chosen == nullptr ? "git" : chosen));
+    auto fetched = fetched_corpus(folder.path() / "log");
+    is_fetched = fetched.is_fetched;
+    copy_from(fetched.folder);
     write_odd_files(root / "odd");
     auto read = read_directory(root.string(), {}, [&](Document&& document) {
       documents.push_back(std::move(document));
@@ -54,20 +55,6 @@ struct Corpus {
       paths.push_back(document.path);
       list << document.path << '\n';
     }
-  }
-
-  fs::path fetched(const std::string& package) {
-    auto log = folder.path() / "log";
-    Process fetch({.argv = {WARREN_SOURCE "/scripts/corpus", package}, .log = log});
-    int code = fetch.wait(10min);
-    std::string said = fetch.log_text();
-    if (code != 0) {
-      MESSAGE("scripts/corpus cannot fetch ", package, ", so it is our own source: ", said);
-      is_fetched = false;
-      return WARREN_SOURCE "/src";
-    }
-    if (said.ends_with('\n')) said.pop_back();
-    return said.substr(said.rfind('\n') + 1);  // the last line is the folder
   }
 
   void copy_from(const fs::path& from) const {

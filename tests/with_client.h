@@ -38,6 +38,17 @@ inline redis::Settings settings_for(RedisCluster& cluster) {
   return settings;
 }
 
+// What a call ends with that the server refuses for as long as it is asked. At the call's deadline
+// one more try may be under way, of which nothing is known yet; then it is made again.
+inline awaitable<Error> refusal(redis::Client& client, redis::Command command,
+                                redis::CallOptions options = {}) {
+  for (int tries = 0;; ++tries) {
+    auto refused = co_await client.command(redis::Command(command), options.within(300ms));
+    REQUIRE(!refused);
+    if (refused.error().code != Errc::unknown_outcome || tries == 100) co_return refused.error();
+  }
+}
+
 template <class Body, class... Args>
 awaitable<void> run_with_client(redis::Settings settings, Body body, Args&... args) {
   auto client = redis::Client::create(co_await asio::this_coro::executor, std::move(settings));

@@ -80,11 +80,12 @@ inline awaitable<void> start(Member& member, FederationTerms terms) {
   REQUIRE(started);
   terms.address = member.address();
   terms.public_url = fmt::format("https://play.{}.example", member.cluster_id);
+  rpc::ServerTerms at{fmt::format("127.0.0.1:{}", member.port.number())};
+  at.tls = terms.tls;
   auto federation = Federation::create(executor, *member.client, *member.session, *member.cluster,
                                        std::move(terms));
   REQUIRE(federation);
   member.federation = std::move(*federation);
-  rpc::ServerTerms at{fmt::format("127.0.0.1:{}", member.port.number())};
   auto server = rpc::Server::listen(at, {&member.federation->service()});
   REQUIRE(server);
   member.server = std::move(*server);

@@ -43,31 +43,33 @@ inline awaitable<void> stop_instance(Instance& instance) {
   co_await instance.client->close();
 }
 
+template <class Body, class... Args>
+awaitable<void> run_with_mirrors(std::vector<redis::Settings> settings, MirrorTerms terms,
+                                 Body body, Args&... args) {
+  Instances all;
+  for (const auto& each : settings) {
+    auto instance = co_await start_instance(each, terms);
+    all.push_back(std::move(instance));
+  }
+  std::exception_ptr thrown;
+  try {
+    for (auto& instance : all) {
+      auto ready = co_await instance->mirror->ready(Clock::now() + 20s);
+      REQUIRE(ready);
+    }
+    co_await body(all, args...);
+  } catch (...) {
+    thrown = std::current_exception();
+  }
+  for (auto& instance : all) co_await stop_instance(*instance);
+  if (thrown) std::rethrow_exception(thrown);
+}
+
 // with_mirrors({settings, settings}, mirror_terms(), [](Instances& all, …) -> awaitable<void> …)
 template <class Body, class... Args>
 void with_mirrors(std::vector<redis::Settings> settings, MirrorTerms terms, Body body,
                   Args&... args) {
-  auto session = [](std::vector<redis::Settings>& s, MirrorTerms& t, Body& b,
-                    Args&... a) -> awaitable<void> {
-    Instances all;
-    for (const auto& each : s) {
-      auto instance = co_await start_instance(each, t);
-      all.push_back(std::move(instance));
-    }
-    std::exception_ptr thrown;
-    try {
-      for (auto& instance : all) {
-        auto ready = co_await instance->mirror->ready(Clock::now() + 20s);
-        REQUIRE(ready);
-      }
-      co_await b(all, a...);
-    } catch (...) {
-      thrown = std::current_exception();
-    }
-    for (auto& instance : all) co_await stop_instance(*instance);
-    if (thrown) std::rethrow_exception(thrown);
-  };
-  run(session(settings, terms, body, args...));
+  run(run_with_mirrors(std::move(settings), std::move(terms), body, args...));
 }
 
 // A put that must succeed, by the other name that a brace-enclosed batch in a co_await cannot have.

@@ -7,6 +7,10 @@ namespace warren {
 
 using Sessions = std::vector<std::unique_ptr<LeaseSession>>;
 
+// Held, or uncertain for as long as an answer is on its way: a new connection or a busy machine
+// makes a lease uncertain for a moment, which takes nothing from its holder.
+inline bool is_ours(const Lease& lease) { return lease.state() != LeaseState::ended; }
+
 template <class Body, class... Args>
 awaitable<void> run_with_sessions(std::vector<redis::Settings> settings,
                                   std::chrono::milliseconds ttl, Body body, Args&... args) {
