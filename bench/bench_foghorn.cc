@@ -21,5 +21,6 @@ int main(int argc, char** argv) {
   fmt::print(stderr, "load average {:.2f}; below 0.3 the figures are worth keeping\n", load);
   std::string_view part = argc > 1 ? argv[1] : "";  // all
   if (part.empty() || part == "balance") bench::bench_balance();
+  if (part.empty() || part == "load") bench::bench_load();
   if (part.empty() || part == "play") bench::bench_play();
 }

@@ -275,7 +275,7 @@ void bench_failover() {
 }  // namespace
 
 // NOLINTNEXTLINE(bugprone-exception-escape): a benchmark whose server dies may end in any way.
-int main() {
+int main(int argc, char** argv) {
   doctest::Context context;
   context.setAsDefaultForAssertsOutOfTestCases();
   log::Options quiet;
@@ -285,7 +285,8 @@ int main() {
   double load = 0;
   getloadavg(&load, 1);
   fmt::print(stderr, "load average {:.2f}; below 0.3 the figures are worth keeping\n", load);
-  bench_throughput();
-  bench_durable();
-  bench_failover();
+  std::string_view part = argc > 1 ? argv[1] : "";  // all of them
+  if (part.empty() || part == "throughput") bench_throughput();
+  if (part.empty() || part == "durable") bench_durable();
+  if (part.empty() || part == "failover") bench_failover();
 }

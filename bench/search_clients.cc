@@ -72,7 +72,7 @@ Result<std::vector<double>> loop_of_ours(const Stage& stage, int clients, double
         done.set_value(ok);
       return true;
     });
-    if (!submitted) return submitted;
+    if (!submitted) return std::unexpected(submitted.error());
     return answered.get();
   };
   return closed_loop(clients, seconds, [&](int) -> Ask { return ask; });
