@@ -5,6 +5,7 @@ repository in FOLDER/repos:
   /open/X       served by git http-backend
   /auth/X       the same, for whoever has the password that FOLDER/token has at that moment
   /gate/X       as /auth/, but a fetch waits: FOLDER/waiting appears, until FOLDER/go does
+  /slow/X       as /open/, and a fetch waits likewise; it fails if FOLDER/down is there by then
   /moved/X      redirects to /open/X for good; /lent/X for now; /loop/X to itself
   /away/X       redirects to what FOLDER/location says
   /status/N     answers with that status, and with the Authorization that it got in the text
@@ -109,11 +110,14 @@ class Handler(http.server.BaseHTTPRequestHandler):
         elif kind == "fetch" and manner in ("garbage", "broken", "endless", "chatter"):
             self.bad_pack(manner)
         else:
-            if manner == "gate" and kind == "fetch":
+            if manner in ("gate", "slow") and kind == "fetch":
                 open(os.path.join(folder, "waiting"), "w").close()
                 while not os.path.exists(os.path.join(folder, "go")):
                     time.sleep(0.005)
-            self.backend(rest, body)
+            if os.path.exists(os.path.join(folder, "down")):
+                self.plain(int(read("down")), b"", {})
+            else:
+                self.backend(rest, body)
 
     def is_known(self, auth):
         given = base64.b64decode(auth.removeprefix("Basic ")).decode()

@@ -131,7 +131,7 @@ Async<> FleetNode::bring(Owned& owned) {
   co_await recall(owned);
   auto found = held_.find(owned.repo);
   bool is_current = found != held_.end() && found->second.commits == resolved->commits &&
-                    found->second.reindex == owned.spec.reindex;
+                    found->second.reindex == owned.spec.reindex && found->second.has_index;
   auto url = resolved->is_moved ? resolved->url : remote->url;
   if (!is_current)
     co_return co_await bring_new(owned, std::move(url), *std::move(resolved), std::move(fetching));
@@ -142,14 +142,15 @@ Async<> FleetNode::bring(Owned& owned) {
 }
 
 // What the last owner showed is still in memory here: it answers at once, whatever its origin does. New
-// commits are looked for afterwards, as with everything that is served.
+// commits are looked for afterwards, as with everything that is served. Likewise what we show already
+// and could not tell the catalog: until it hears of it, no router asks us.
 Async<> FleetNode::show_again(Owned& owned) {
   auto found = held_.find(owned.repo);
-  if (owned.is_ready || found == held_.end() || !found->second.segments) co_return ok;
+  if (found == held_.end() || !found->second.segments) co_return ok;
   auto held = found->second;
   bool is_same =
       held.reindex == owned.spec.reindex && held.note(Phase::serving).commit_hash == owned.noted;
-  if (!is_same) co_return ok;
+  if (owned.is_ready ? owned.is_told : !is_same) co_return ok;
   co_return co_await publish(owned, std::move(held));
 }
 
@@ -199,7 +200,7 @@ Async<> FleetNode::build(Owned& owned, Held held, Fetched fetched) {
   if (owned.peak_bytes > 0)
     co_return fail(Errc::overloaded, "needs {} bytes, and {} are free", peak, shelf_.free());
   builds_.add();
-  bool is_first = !held.segments;
+  bool is_first = !held.has_index;
   BuildTerms terms{.memory_bytes = peak, .threads = 1, .with_index = !is_first};
   auto segments =
       co_await on_pool(builders_, read, source, *std::move(listing), held.segments, terms);
@@ -215,7 +216,7 @@ Async<> FleetNode::build(Owned& owned, Held held, Fetched fetched) {
   held.index_time = since(begin);
   auto shown = held;
   auto published = co_await publish(owned, std::move(shown));
-  if (!published) co_return published;
+  if (!published && owned.leaves) co_return published;  // otherwise the catalog hears of it later
 
   if (is_first) {
     terms.with_index = true;
@@ -254,10 +255,12 @@ Async<> FleetNode::publish(Owned& owned, Held held) {
   auto note = held.note(held.has_index ? Phase::serving : Phase::indexing);
   held_[owned.repo] = std::move(held);
   owned.is_ready = true;
+  owned.is_told = false;
   owned.journey.on_ready();
   auto telling = owned.journey.step("fleet.ready");
   auto written = co_await write(owned, RowState::ready, note);
   end_step(telling, written);
+  owned.is_told = written.has_value();
   co_return written;
 }
 

@@ -13,6 +13,8 @@ namespace {
 
 // However much changes, the catalog is not looked at more often than that.
 constexpr auto least_look = 250ms;
+// After this, the catalog is told once more of what is shown and what it could not be told of.
+constexpr auto tell_again = 1s;
 
 std::unique_ptr<Tracer> off(const asio::any_io_executor& executor) {
   auto tracer = Tracer::from_environment(executor, {});
@@ -390,6 +392,7 @@ awaitable<void> FleetNode::wait_for_reason(Owned& owned) {
   auto quarter = settings_.poll / 4;
   auto chance = std::hash<std::string>{}(owned.repo) % 1000;
   auto next = Clock::now() + settings_.poll + quarter * static_cast<long>(chance) / 1000;
+  if (owned.is_ready && !owned.is_told) next = std::min(next, Clock::now() + tell_again);
   if (!owned.leaves && !owned.must_look) co_await owned.changed->wait(next);
 }
 

@@ -102,6 +102,7 @@ class FleetNode {
     std::string noted = {};        // the commits that its last owner showed
     std::uint64_t peak_bytes = 0;  // what there was no room for
     bool is_ready = false;
+    bool is_told = false;                   // the catalog has heard of what is shown
     bool leaves = false;                    // it is to be given back
     std::shared_ptr<Warming> warming = {};  // equal owners: this, and the thread that reads
     bool must_look = false;                 // something is new since its task looked last

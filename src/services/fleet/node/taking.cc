@@ -89,6 +89,7 @@ awaitable<void> FleetNode::take_over(OwnedPtr coming, HandOver offer) {
   if (auto held = held_.find(coming->repo); held != held_.end()) {
     auto note = held->second.note(Phase::serving);
     auto written = co_await write(*coming, RowState::ready, note);
+    coming->is_told = written.has_value();
     if (!written) log::warn("fleet.not_written", "repo", coming->repo, "why", written.error().what);
     co_await remember(*coming);
   }
