@@ -274,6 +274,11 @@ Result<Fetched> Mirrors::find(const RemoteUrl& url, const std::string& commit,
   return Fetched{{url, {{commit, commit}}, {}}, mirror, hold(std::move(*use)), false};
 }
 
+bool Mirrors::has(const RemoteUrl& url) const {
+  std::error_code ignored;
+  return fs::is_directory(path(file_name(url.repo_id()), ".git"), ignored);
+}
+
 std::uint64_t Mirrors::bytes() const { return bytes_below(settings_.folder); }
 
 // With the lock: a mirror that is whole, of these hashes, and of not too many packs.

@@ -80,6 +80,9 @@ class Mirrors {
   // fetches or reads it.
   bool forget(const RemoteUrl& url) const { return remove(file_name(url.repo_id())); }
 
+  // There is one, of whatever age. Does not block.
+  bool has(const RemoteUrl& url) const;
+
   std::uint64_t bytes() const;  // on disk
 
  private:

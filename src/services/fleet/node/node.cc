@@ -202,12 +202,17 @@ std::vector<Offer> FleetNode::offers_of(const std::vector<Row>& rows) {
   for (const auto& row : rows) {
     auto parts = parse_row_key(row.key);
     auto note = parse_note(row.note);
-    if (!parts || !note || !parse_spec(row.spec)) continue;
+    auto spec = parse_spec(row.spec);
+    if (!parts || !note || !spec) continue;
     auto offer = offer_of(row.key, std::string(parts->repo), row.rank, *note);
     offer.is_here = held_.contains(offer.repo);
     offer.is_ours = owns(offer.repo);
     offered_[row.key] = row;
     auto seen = before.find(row.key);
+    if (seen == before.end()) {  // only then it is decided when its turn comes
+      auto remote = RemoteUrl::parse(spec->url, settings_.rules);
+      offer.has_mirror = remote && fetcher_->mirrors().has(remote->url);
+    }
     offered_since_[row.key] = seen == before.end() ? now : seen->second;
     offers.push_back(std::move(offer));
   }

@@ -5,6 +5,7 @@
 // asked in vain; if only the best one claimed, its silence would leave the row alone. So each waits
 // its turn: its place in the order of the repository, times a step, and a little chance. Nearly always
 // the right node wins with the first claim made, and the next ones are there when it does not.
+// Whoever has a mirror of the repository on disk waits a fraction of that: bringing it is cheap there.
 //
 // Nothing is claimed that does not fit: the peak of its build is reserved first (Shelf).
 #include <functional>
@@ -36,8 +37,9 @@ struct Offer {
   std::uint64_t demand = 0;             // how often it was asked for in vain
   double rebuild_seconds = 1;           // what it cost its last owner
   std::vector<std::string> zones = {};  // where other slots of it are
-  bool is_here = false;  // its text is still in our memory: claiming it costs nothing
-  bool is_ours = false;  // we own another slot of it
+  bool is_here = false;     // its text is still in our memory: claiming it costs nothing
+  bool is_ours = false;     // we own another slot of it
+  bool has_mirror = false;  // on our disk
 };
 
 class Claims {

@@ -153,6 +153,24 @@ TEST_CASE("each node claims at its turn, and the best one a step before the next
   }
 }
 
+TEST_CASE(
+    "who has a mirror of a repository comes before the others, unless its zone has a replica") {
+  auto last = [](std::vector<std::string> taken) {
+    auto all = nodes(8);
+    for (auto& node : all) node.zone = node.name;
+    auto order = order_for("r", all, mb);
+    auto claims = claims_of(order.back(), all);
+    claims.on_offers(start, {{.key = "r#0",
+                              .repo = "r",
+                              .bytes = mb,
+                              .zones = taken.empty() ? taken : std::vector{order.back()},
+                              .has_mirror = true}});
+    return claims.wake_at() - start;
+  };
+  CHECK(last({}) <= 8 * 250ms / 16);
+  CHECK(last({"its own"}) >= 7 * 250ms);
+}
+
 TEST_CASE("a look that shows the same offer again does not begin its turn anew") {
   auto claims = claims_of("n0", nodes(1));
   claims.on_offers(start, {{.key = "r#0", .repo = "r"}});
