@@ -26,6 +26,7 @@ void add_fleet_node(CLI::App& fleet, Action& chosen);
 void add_fleet_router(CLI::App& fleet, Action& chosen);
 void add_fleet_up(CLI::App& fleet, Action& chosen);
 void add_fleet_repo(CLI::App& fleet, Action& chosen);
+void add_fleet_repo_add(CLI::App& repo, Action& chosen);
 void add_fleet_drain(CLI::App& fleet, Action& chosen);
 void add_fleet_autoscale(CLI::App& fleet, Action& chosen);
 void add_fleet_simulate(CLI::App& fleet, Action& chosen);

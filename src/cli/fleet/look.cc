@@ -1,7 +1,10 @@
 // warren fleet nodes, status, explain: what the catalog says of the fleet.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "cli/fleet/fleet.h"
+#include "services/fleet/plan/claims.h"
 #include "services/fleet/router/table.h"
 
 namespace warren::cli {
@@ -100,6 +103,33 @@ Async<Exit> show_status(Catalog& catalog, bool in_json) {
   co_return Exit::ok;
 }
 
+// What its build takes, as far as is known.
+std::uint64_t peak_of(const Table::Slot& slot) {
+  return offer_of(slot.row.key, "", slot.row.rank, slot.note).bytes;
+}
+
+// Why a node does not take in what nobody waits for; empty: it does.
+std::string why_not_on(const NodeInfo& info, std::uint64_t peak) {
+  if (info.is_draining) return "drains";
+  ShelfTerms terms{.budget_bytes = info.budget_bytes};
+  if (has_room_for(terms, info.used_bytes + info.reserved_bytes, peak)) return "";
+  if (peak > info.budget_bytes)
+    return fmt::format("has a budget of {}", megabytes(info.budget_bytes));
+  return fmt::format("has {} of {} free, of which it keeps a tenth", megabytes(info.free_bytes()),
+                     megabytes(info.budget_bytes));
+}
+
+// Who refuses it.
+void explain_refusals(const Table& table, const Table::Slot& slot) {
+  if (!slot.row.owner.empty() || slot.row.wait > 0s) return;
+  for (const auto& [session, member] : table.nodes()) {
+    auto reason = why_not_on(member.info, peak_of(slot));
+    if (reason.empty()) continue;
+    auto node = std::string(node_name(session));
+    fmt::print("    {} {}\n", printable(node), reason);
+  }
+}
+
 std::string why(const Table& table, const Table::Slot& slot) {
   const auto& row = slot.row;
   auto wait = std::chrono::duration_cast<std::chrono::seconds>(row.wait).count();
@@ -109,13 +139,12 @@ std::string why(const Table& table, const Table::Slot& slot) {
   if (row.owner.empty() && row.wait > 0s) return fmt::format("waits for {} s more", wait);
   if (row.owner.empty() && table.nodes().empty()) return "is unclaimed, and no node is running";
   if (row.owner.empty()) {
-    auto bytes = slot.note.memory_bytes;
-    bool fits = bytes == 0;
-    for (const auto& [session, member] : table.nodes())
-      fits = fits || member.info.free_bytes() >= 2 * bytes;
-    return fits ? "is unclaimed, and a node has room: it will be claimed in a moment"
-                : fmt::format("is unclaimed: it takes {} to build, and no node has that much free",
-                              megabytes(2 * bytes));
+    auto peak = peak_of(slot);
+    auto takes = [&](const auto& entry) { return why_not_on(entry.second.info, peak).empty(); };
+    return std::ranges::any_of(table.nodes(), takes)
+               ? "is unclaimed, and a node has room: it will be claimed in a moment"
+               : fmt::format("is unclaimed: it takes {} to build, and no node has room for that",
+                             megabytes(peak));
   }
   auto node = std::string(node_name(row.owner));
   if (!table.nodes().contains(row.owner))
@@ -159,8 +188,10 @@ Async<Exit> explain(Catalog& catalog, std::string repo) {
                    repo);
   fmt::print("{}\n", printable(repo));
   explain_origin(*table, repo, found->second.spec);
-  for (const auto& [number, slot] : found->second.slots)
+  for (const auto& [number, slot] : found->second.slots) {
     fmt::print("  replica {} {}\n", number, printable(why(*table, slot)));
+    explain_refusals(*table, slot);
+  }
   co_return Exit::ok;
 }
 

@@ -2,13 +2,11 @@
 #include <fmt/format.h>
 
 #include <charconv>
-#include <fstream>
 #include <map>
 #include <set>
 
 #include "cli/fleet/fleet.h"
 #include "cli/say.h"
-#include "services/fleet/fetch/url.h"
 #include "services/fleet/plan/gone.h"
 #include "services/fleet/plan/records.h"
 
@@ -19,76 +17,6 @@ namespace {
 using namespace fleet;
 
 constexpr auto patience = 20s;
-
-struct AddOptions {
-  std::vector<std::string> urls, refs;
-  std::string from, as;
-  int replicas = 1;
-  std::int64_t priority = 0;
-  bool is_pinned = false;
-};
-
-// One URL on each line; what begins with # is not one.
-Result<std::vector<std::string>> urls_in(const std::string& file) {
-  std::ifstream in(file);
-  if (!in) return std::unexpected(file_error(file, errno));
-  std::vector<std::string> urls;
-  for (std::string line; std::getline(in, line);) {
-    while (!line.empty() && (line.back() == '\r' || line.back() == ' ')) line.pop_back();
-    if (!line.empty() && line[0] != '#') urls.push_back(line);
-  }
-  return urls;
-}
-
-Result<std::vector<Row>> rows_of(const AddOptions& options) {
-  // Nodes have rules of their own: here only what no node may ever run is refused.
-  UrlRules rules{.allows_http = true, .allows_git = true, .folders = {"/"}};
-  std::vector<Row> rows;
-  for (const auto& url : options.urls) {
-    auto remote = RemoteUrl::parse(url, rules);
-    if (!remote) return std::unexpected(remote.error());
-    if (remote->credential)
-      return fail(
-          Errc::invalid,
-          "{} has a password in it, which the catalog would show to everybody: give it to the "
-          "nodes (--credentials DIR)",
-          remote->url.text());
-    RepoSpec spec{.url = remote->url.text(), .refs = options.refs};
-    spec.is_pinned = options.is_pinned;
-    spec.priority = options.priority;
-    spec.replicas = options.replicas;
-    auto name = options.as.empty() ? remote->url.repo_id() : options.as;
-    for (int slot = 0; slot < options.replicas; ++slot)
-      rows.push_back(
-          {.key = row_key(name, slot), .spec = to_json(spec), .rank = rank_of(spec, 0, 0)});
-  }
-  for (const auto& row : rows)
-    if (auto good = check_row(row); !good) return std::unexpected(good.error());
-  return rows;
-}
-
-Async<Exit> add(Catalog& catalog, AddOptions options) {
-  if (!options.from.empty()) {
-    auto urls = urls_in(options.from);
-    if (!urls) co_return std::unexpected(urls.error());
-    options.urls.insert(options.urls.end(), urls->begin(), urls->end());
-  }
-  if (options.urls.empty())
-    co_return fail(Errc::invalid, "name a repository, or a file that lists some: --from FILE");
-  if (!options.as.empty() && options.urls.size() > 1)
-    co_return fail(Errc::invalid, "--as names one repository, and there are {}",
-                   options.urls.size());
-  auto rows = rows_of(options);
-  if (!rows) co_return std::unexpected(rows.error());
-  auto count = rows->size();
-  auto added = co_await catalog.add(*std::move(rows), Clock::now() + patience);
-  if (!added) co_return std::unexpected(added.error());
-  if (*added == count)
-    fmt::print("Added {}.\n", options.urls.size());
-  else
-    fmt::print("Added {} of {} replicas; the others were there already.\n", *added, count);
-  co_return Exit::ok;
-}
 
 // The rows of these repositories. Errc::not_found: one of them is not there.
 Async<std::map<std::string, std::vector<Row>>> rows_of_repos(Catalog& catalog,
@@ -232,42 +160,38 @@ void add_on_names(CLI::App& repo, Action& chosen, const char* name, const char* 
   });
 }
 
+// What a repository is, as filters of a search ask for it. Whatever is not given stays.
+void add_mark(CLI::App& repo, Action& chosen) {
+  auto* app = add_command(repo, "mark", "Say what these are, for the filters of a search");
+  set_footer(*app, "Example\n  warren fleet repo mark host/owner/name --archived yes --fork no");
+  auto options = add_fleet_options(*app);
+  auto* names = add_list(*app, "names", "NAME", "as `repo ls` shows them, without #0", 1);
+  auto yes_or_no = one_of({"yes", "no"});
+  auto* archived = add_value(*app, "--archived", "yes|no", "", yes_or_no);
+  auto* fork = add_value(*app, "--fork", "yes|no", "", yes_or_no);
+  auto* is_private = add_value(*app, "--private", "yes|no", "", yes_or_no);
+  when_chosen(*app, [=, &chosen] {
+    chosen = [=](const Context& context) -> Result<Exit> {
+      if (!is_given(*archived) && !is_given(*fork) && !is_given(*is_private))
+        return fail(Errc::invalid, "say what they are: --archived, --fork or --private");
+      auto edit = [=](RepoSpec& spec) {
+        if (is_given(*archived)) spec.is_archived = value_of(*archived) == "yes";
+        if (is_given(*fork)) spec.is_fork = value_of(*fork) == "yes";
+        if (is_given(*is_private)) spec.is_private = value_of(*is_private) == "yes";
+      };
+      return with_catalog(context, options, [=](Catalog& catalog, const Config&) {
+        return change(catalog, values_of(*names), edit, false);
+      });
+    };
+  });
+}
+
 }  // namespace
 
 void add_fleet_repo(CLI::App& fleet, Action& chosen) {
   auto* repo = add_command(fleet, "repo", "Which repositories the fleet has");
   need_command(*repo);
-  auto* app = add_command(*repo, "add", "Add repositories");
-  set_footer(*app,
-             "Example\n  warren fleet repo add https://host/owner/name --ref main --replicas 2");
-  auto options = add_fleet_options(*app);
-  auto* urls =
-      add_list(*app, "urls", "URL", "https://, ssh://, or a folder that nodes may read", 0);
-  auto* from = add_value(*app, "--from", "FILE", "with a URL on each line", nullptr);
-  auto* as = add_value(*app, "--as", "NAME", "by default host/owner/name", nullptr);
-  auto* refs =
-      add_value(*app, "--ref", "LIST", "branches or tags, with commas; by default HEAD", nullptr);
-  auto* replicas =
-      add_value(*app, "--replicas", "N", "nodes that have it", whole_number(1, 16), "1");
-  auto* priority = add_value(*app, "--priority", "N", "higher ones are served first",
-                             whole_number(-1000, 1000), "0");
-  auto* pinned = add_switch(*app, "--pin", "never evict it");
-  when_chosen(*app, [=, &chosen] {
-    chosen = [=](const Context& context) {
-      AddOptions wanted{values_of(*urls), {}, value_of(*from), value_of(*as)};
-      auto list = value_of(*refs);
-      for (std::string_view rest = list; !rest.empty();) {
-        auto word = rest.substr(0, rest.find(','));
-        rest.remove_prefix(std::min(rest.size(), word.size() + 1));
-        if (!word.empty()) wanted.refs.emplace_back(word);
-      }
-      wanted.replicas = std::stoi(value_of(*replicas));
-      wanted.priority = std::stoll(value_of(*priority));
-      wanted.is_pinned = is_given(*pinned);
-      return with_catalog(context, options,
-                          [=](Catalog& catalog, const Config&) { return add(catalog, wanted); });
-    };
-  });
+  add_fleet_repo_add(*repo, chosen);
   add_on_names(*repo, chosen, "rm", "Remove repositories", remove);
   add_on_names(*repo, chosen, "pin", "Never evict these", [](Catalog& catalog, Words names) {
     return change(catalog, std::move(names), [](RepoSpec& spec) { spec.is_pinned = true; }, false);
@@ -285,6 +209,7 @@ void add_fleet_repo(CLI::App& fleet, Action& chosen) {
                });
   add_on_names(*repo, chosen, "replicas", "How many nodes have each: replicas NAME… N",
                set_replicas);
+  add_mark(*repo, chosen);
   auto* ls = add_command(*repo, "ls", "List repositories, with who has them");
   auto ls_options = add_fleet_options(*ls);
   auto* in_json = add_json(*ls);

@@ -11,6 +11,7 @@
 #include "cli/instance/which.h"
 #include "cli/progress.h"
 #include "primitives/catalog/redis.h"
+#include "services/fleet/fetch/folders.h"
 #include "services/fleet/node/node.h"
 #include "services/fleet/router/router.h"
 
@@ -51,9 +52,6 @@ namespace {
 
 using namespace fleet;
 
-constexpr int deepest = 6;
-constexpr std::size_t most_repositories = 10'000;
-
 struct UpOptions {
   fs::path folder, mirrors;
   std::size_t budget = 0;
@@ -61,32 +59,10 @@ struct UpOptions {
   unsigned short port = 0;
 };
 
-bool is_repository(const fs::path& folder) {
-  std::error_code ignored;
-  return fs::exists(folder / ".git", ignored) || (fs::is_regular_file(folder / "HEAD", ignored) &&
-                                                  fs::is_directory(folder / "objects", ignored) &&
-                                                  fs::is_directory(folder / "refs", ignored));
-}
-
-// Those at or below the folder; none inside of another, and through no link.
-void find_repositories(const fs::path& folder, int depth, std::vector<fs::path>& found) {
-  if (found.size() >= most_repositories) return;
-  if (is_repository(folder)) return found.push_back(folder);
-  if (depth == 0) return;
-  std::error_code error;
-  for (auto entry = fs::directory_iterator(folder, error);
-       !error && entry != fs::directory_iterator(); entry.increment(error)) {
-    std::error_code ignored;
-    if (entry->is_directory(ignored) && !entry->is_symlink(ignored))
-      find_repositories(entry->path(), depth - 1, found);
-  }
-}
-
-std::vector<Row> rows_of(const std::vector<fs::path>& repositories, const fs::path& base) {
+std::vector<Row> rows_of(const std::vector<FoundRepository>& repositories) {
   std::vector<Row> rows;
-  for (const auto& path : repositories) {
+  for (const auto& [path, name] : repositories) {
     RepoSpec spec{.url = path.string()};
-    auto name = path == base ? base.filename().string() : path.lexically_relative(base).string();
     Row row{.key = row_key(name, 0), .spec = to_json(spec), .rank = rank_of(spec, 0, 0)};
     if (check_row(row)) rows.push_back(std::move(row));
   }
@@ -143,8 +119,7 @@ awaitable<void> show_progress(Router& router, std::size_t count, const Paint& pa
 Async<Exit> stay(Catalog& catalog, UpOptions options, Paint paint) {
   auto executor = co_await asio::this_coro::executor;
   asio::signal_set signals(executor, SIGTERM, SIGINT);
-  std::vector<fs::path> repositories;
-  find_repositories(options.folder, deepest, repositories);
+  auto repositories = repositories_below(options.folder);
   if (repositories.empty())
     co_return fail(Errc::not_found, "there is no git repository in or below {}",
                    options.folder.string());
@@ -155,7 +130,7 @@ Async<Exit> stay(Catalog& catalog, UpOptions options, Paint paint) {
   for (const auto& row : *old) keys.push_back(row.key);
   auto removed = co_await catalog.remove(std::move(keys), Clock::now() + 20s);
   if (!removed) co_return std::unexpected(removed.error());
-  auto rows = rows_of(repositories, options.folder);
+  auto rows = rows_of(repositories);
   auto count = rows.size();
   auto added = co_await catalog.add(std::move(rows), Clock::now() + 20s);
   if (!added) co_return std::unexpected(added.error());
