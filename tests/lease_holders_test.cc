@@ -1,6 +1,7 @@
 // Leases on a real server: who gets them, who waits, and what a holder knows when things break.
 #include <boost/asio/post.hpp>
 
+#include "primitives/lease/scripts.h"
 #include "proof/testkit/faulty_link.h"
 #include "with_sessions.h"
 
@@ -328,6 +329,52 @@ TEST_CASE("who leaves the line is not handed the lease, and holds nobody up") {
         CHECK(released);
         auto next = co_await holders[1]->try_acquire(terms);
         CHECK(next);
+      },
+      server);
+}
+
+TEST_CASE("who was granted a lease, has not heard of it, and lost its session keeps its turn") {
+  RedisServer server;
+  with_sessions(
+      two(server), 5s,
+      [](Sessions& holders, RedisServer& redis) -> awaitable<void> {
+        auto& client = holders[0]->client();
+        // As a machine asks: attempt, session, and the session that it asked under before.
+        auto ask = [](redis::Client& by, std::string what, std::string attempt, std::string session,
+                      std::string before) -> Async<redis::Reply> {
+          std::vector<std::string> keys{"{t}:job", "{t}:job:fence", "{t}:job:queue"};
+          std::vector<std::string> args{std::move(what),
+                                        std::move(attempt),
+                                        "v",
+                                        "0",
+                                        std::move(session),
+                                        "1",
+                                        "86400000",
+                                        "grants",
+                                        "v",
+                                        std::move(before)};
+          auto reply = co_await by.run(scripts::lease, std::move(keys), std::move(args));
+          co_return reply;
+        };
+        for (const char* session : {"s:a", "s:b1", "s:b2", "s:c"})
+          redis.cli({"SET", session, "x", "PX", "60000"});
+        auto a = co_await ask(client, "acquire", "a/1", "s:a", "-");
+        REQUIRE(a);
+        CHECK(a->items[0].number == 1);
+        for (const char* who : {"b", "c"}) {
+          auto waits = co_await ask(client, "acquire", fmt::format("{}/1", who),
+                                    who == std::string("b") ? "s:b1" : "s:c", "-");
+          REQUIRE(waits);
+          CHECK(waits->items[0].number == 0);
+        }
+        auto given_back = co_await ask(client, "release", "a/1", "s:a", "-");
+        REQUIRE(given_back);
+        // b has it now, and its session ends before it hears of that.
+        redis.cli({"DEL", "s:b1"});
+        auto again = co_await ask(client, "acquire", "b/1", "s:b2", "s:b1");
+        REQUIRE(again);
+        CHECK(again->items[0].number == 1);
+        CHECK(redis.cli({"LLEN", "{t}:job:queue"}) == "1");  // c
       },
       server);
 }

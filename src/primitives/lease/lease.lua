@@ -35,10 +35,12 @@ if record then
   since, is_raised = tonumber(at) or now, mark == '*'
 end
 local shown = call('GET', lease)
+-- Granted to the caller last, and given back neither by it nor for it.
+local was_mine = shown and owner == attempt and (shown == value or shown == before)
 if shown and owner_session ~= '-' and what ~= 'release' and call('EXISTS', owner_session) == 0 then
   shown = false
 end
-local is_mine = shown and owner == attempt and (shown == value or shown == before)
+local is_mine = shown and was_mine
 local entry, old_entry  -- of the caller in the queue
 if channel ~= '-' then
   local rest = ' ' .. channel .. ' ' .. ttl .. ' ' .. value
@@ -70,7 +72,8 @@ elseif is_mine or not shown then
   since, is_raised = now, true
   local is_found
   repeat
-    local first = call('LINDEX', queue, 0)
+    -- Who asks again has not heard of its grant, and its session ended meanwhile: its turn has not passed.
+    local first = not (was_mine and what == 'acquire') and call('LINDEX', queue, 0)
     if not first then
       holder, holder_session, holder_ttl, holder_value = attempt, session, ttl, value
       break

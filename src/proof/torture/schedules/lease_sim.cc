@@ -151,6 +151,7 @@ class Participant {
   // Asks for a lock that nobody wants any more, and gives it back.
   void probe(LockId lock);
   bool was_granted() const { return was_granted_; }
+  bool wants(std::string_view attempt) const { return want_ && want_->name == attempt; }
   std::size_t leases() const { return machine_.leases(); }
   ProcessId id() const { return id_; }
 
@@ -251,8 +252,11 @@ class Simulation {
     servers.on_forget = [this](const sim::ModelRedis& model) { judge_logs(model); };
     // Only the lease's script publishes, and its first key is the lease's.
     servers.on_published = [this](const Words& words, const sim::Message& message) {
-      handed_.push_back({words[3] == lease_key(0) ? LockId(0) : LockId(1), world.now()});
+      auto lock = words[3] == lease_key(0) ? LockId(0) : LockId(1);
+      handed_.push_back({lock, world.now()});
       messages_.push_back(message.payload);
+      if (nobody_wants(message) && may_have_come_back())
+        taken_.push_back({lock, {world.now(), world.now() + session_ttl}});
     };
   }
 
@@ -269,6 +273,10 @@ class Simulation {
   // When a server handed over what this message says; each says something else.
   Clock::time_point sent_at(const sim::Message& message) const;
   bool stepped_forward(Window window) const;
+  // It was handed to somebody who had left the line, and lives.
+  bool nobody_wants(const sim::Message& message) const;
+  // A server that lost writes has those in line again who had left, until their sessions end.
+  bool may_have_come_back() const;
   // From its grant to its deadline an owner may believe in what the server has ended.
   void note_misled(AttemptId attempt, Window window) { misled_.push_back({attempt, window}); }
 
@@ -799,6 +807,25 @@ bool Simulation::stepped_forward(Window window) const {
   return std::ranges::any_of(servers.happened(), [&](const sim::Happened& happened) {
     return happened.fault == FaultKind::clock_forward && window.from <= happened.from &&
            happened.from <= window.until;
+  });
+}
+
+bool Simulation::nobody_wants(const sim::Message& message) const {
+  std::string_view attempt(message.payload);
+  attempt = attempt.substr(0, attempt.find(' '));
+  return std::ranges::any_of(participants_, [&](const auto& one) {
+    return !one->is_dead() && attempt.starts_with(fmt::format("p{}/", one->id())) &&
+           !one->wants(attempt);
+  });
+}
+
+bool Simulation::may_have_come_back() const {
+  // A session of before may have been renewed once more by a request that was on its way.
+  auto lives = session_ttl + session_ttl / 20 + plan.weather.slow_most;
+  return std::ranges::any_of(servers.happened(), [&](const sim::Happened& happened) {
+    bool has_lost =
+        happened.fault == FaultKind::restored || happened.fault == FaultKind::lost_writes;
+    return has_lost && happened.from <= world.now() && world.now() <= happened.until + lives;
   });
 }
 

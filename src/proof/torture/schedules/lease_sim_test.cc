@@ -69,6 +69,10 @@ TEST_CASE("schedules that broke an invariant once break none any more") {
   simulate(7011627, 1);
   // An answer says which place in line its process had, after a message that granted the lease.
   simulate(70012425, 1);
+  // A waiter is granted the lease under a session that is replaced before it hears of that.
+  simulate(383533194, 1);
+  // A server that was restored hands the lease to one in its line who had left.
+  simulate(383563199, 1);
 }
 
 TEST_CASE("excuses are as narrow as the faults: most of waiting and of holding is judged") {
