@@ -221,6 +221,22 @@ awaitable<std::vector<double>> run_race(Engine& engine, std::vector<NodeSession>
   co_return std::move(race.times_us);
 }
 
+// What a node asks for once a second: the best rows on offer, of all that the races left.
+awaitable<void> measure_looks(Engine& engine, std::string name) {
+  constexpr int looks = 100, most = 64;
+  std::vector<double> times_us;
+  for (int i = -1; i < looks; ++i) {
+    auto begin = Clock::now();
+    auto offered = must(co_await engine.catalog(0).claimable(most, soon()));
+    ensure(offered.size() == most, "there are more rows on offer than a node asks for");
+    if (i >= 0) times_us.push_back(seconds_since(begin) * 1e6);  // the first one notes what changed
+  }
+  print({.bench = fmt::format("fleet.look.{}.p50", name),
+         .value = median(times_us),
+         .unit = "us",
+         .p99 = percentile_99(times_us)});
+}
+
 awaitable<void> measure(Engine& engine, std::string name) {
   co_await engine.open();
   std::vector<warren::Row> all;
@@ -254,6 +270,7 @@ awaitable<void> measure(Engine& engine, std::string name) {
          .better = Better::lower,
          .p99 = percentile_99(all_ours),
          .peer_p99 = percentile_99(all_bare)});
+  co_await measure_looks(engine, name);
   co_await engine.close();
 }
 

@@ -2,10 +2,8 @@
 // token leaves by another way than to its own host.
 #include <dirent.h>
 
-#include <random>
-
 #include "base/log.h"
-#include "with_git_server.h"
+#include "with_secrets.h"
 
 using namespace warren;
 using namespace warren::fleet;
@@ -34,44 +32,6 @@ struct Place {
     return fetched.error().code;
   }
 };
-
-bool is_number(std::string_view name) {
-  return !name.empty() && name.find_first_not_of("0123456789") == name.npos;
-}
-
-// Processes whose argv or environment has this text, as "what: cmdline".
-std::set<std::string> processes_with(const std::string& text) {
-  std::set<std::string> found;
-  std::error_code error;
-  for (fs::directory_iterator all("/proc", error), end; !error && all != end;
-       all.increment(error)) {
-    if (!is_number(all->path().filename().string())) continue;
-    for (const char* what : {"cmdline", "environ"})
-      if (contents(all->path() / what).contains(text))
-        found.insert(std::string(what) + ": " + contents(all->path() / "cmdline"));
-  }
-  return found;
-}
-
-std::vector<std::string> files_with(const fs::path& folder, const std::string& text) {
-  std::vector<std::string> found;
-  for (const auto& entry : fs::recursive_directory_iterator(folder))
-    if (entry.is_regular_file() && contents(entry.path()).contains(text))
-      found.push_back(entry.path());
-  return found;
-}
-
-// Running programs whose argv has this text.
-std::size_t programs_with(const std::string& text) {
-  std::size_t count = 0;
-  for (const auto& process : processes_with(text)) count += process.starts_with("cmdline") ? 1 : 0;
-  return count;
-}
-
-std::string new_token() {
-  std::random_device random;
-  return fmt::format("tok{:08x}{:08x}{:08x}", random(), random(), random());
-}
 
 }  // namespace
 

@@ -253,6 +253,38 @@ TEST_CASE("replicas are on different nodes, and one that dies costs no answer") 
   });
 }
 
+TEST_CASE("the replicas of a node that drains go to the zone that has no other") {
+  Orchard orchard(6);
+  with_fleet(orchard, [](Fleet& fleet, RedisPlace&) -> awaitable<void> {
+    auto in_zone = [](Fleet& of, const std::string& name, const char* zone) {
+      auto settings = of.node_settings(name, 60s);
+      settings.zone = zone;
+      return settings;
+    };
+    co_await fleet.add(0, 6, 2);
+    auto& router = fleet.start_router();
+    auto& first = fleet.start_node(in_zone(fleet, "n1", "east"));
+    fleet.start_node(in_zone(fleet, "n2", "west"));
+    std::size_t files = 18;
+    co_await eventually(60s, "all are served", finds_all, router, files);
+    fleet.start_node(in_zone(fleet, "n3", "east"));
+    fleet.start_node(in_zone(fleet, "n4", "west"));
+    auto are_there = [](Fleet& of) -> awaitable<bool> {
+      auto nodes = co_await of.catalog.nodes(Clock::now() + 20s);
+      co_return nodes && nodes->size() == 4;
+    };
+    co_await eventually(60s, "all nodes have joined", are_there, fleet);
+    co_await first.part->drain(Clock::now() + 10min);
+    co_await first.stop();
+    co_await router.settled();
+    for (const auto& [name, repo] : router.table().repos()) {
+      std::set<std::string> owners;
+      for (const auto& [number, slot] : repo.slots) owners.emplace(node_name(slot.row.owner));
+      CHECK_MESSAGE((owners.size() == 2 && owners.contains("n2") && owners.contains("n3")), name);
+    }
+  });
+}
+
 TEST_CASE("a replica that every other node has, too, is given back at once when its node drains") {
   Orchard orchard(3);
   with_fleet(orchard, [](Fleet& fleet, RedisPlace&) -> awaitable<void> {

@@ -1,92 +1,89 @@
 -- Begins every script of a catalog: where things are, what time it is, and how a row is kept.
--- KEYS  1 head     "birth_us epoch change counter floor": of this history; the last change and the
---                  last counter of an owner; `gone` is complete for changes behind floor
---       2 rows     hash: key -> "state owner epoch counter rank attempts wait_until_ms from order", then
---                  the error, the spec and the note, a NUL before each; from: the "epoch-counter"
---                  under which it was handed to its owner, or empty; order: of its owner's last write
+-- KEYS  1 rows     hash: key -> "state owner epoch counter wait_until_ms from order", then "rank attempts",
+--                  the error, the spec and the note, a NUL before each; from: the "epoch-counter" under
+--                  which it was handed to its owner, or empty; order: of its owner's last write.
+--                  And what begins with a space is no row. " head" -> "birth_us epoch counter floor
+--                  placed": of this history; no row that was removed had a higher counter; so many
+--                  changes are no longer in the list; so many are noted in places. And " session" ->
+--                  the time in us at which its lease ends
+--       2 changes  list: the key of a row for each change of one; and the channel that tells of it
 --       3 nodes    hash: session -> "ttl_ms info"
---       4 ends     sorted set: session by the time in us at which its lease ends
---       5 owned    sorted set, all of score 0: "session key", one for each row with an owner
---       6 offered  sorted set: keys of rows without an owner, by -rank
---       7 waiting  sorted set: keys of rows without an owner that are to wait, by until when in ms
---       8 changed  sorted set: keys by the number of their last change
---       9 gone     sorted set: keys that were removed, likewise
--- ARGV  1 epoch of the topology, as the caller knows it  2 channel for the number of a change
---       3 what to do  4… with what
-local call, match, format = redis.call, string.match, string.format
-local head, rows, nodes, ends, owned, offered, waiting, changed, gone = unpack(KEYS)
-local what = ARGV[3]
+--       4 places   sorted set: keys by where the row stands (catalog_places.lua)
+-- ARGV  1 epoch of the topology, as the caller knows it  2 what to do  3 with which row, or empty
+--       4 whose session does it, or empty  5… with what
+local call, match, sub, format = redis.call, string.match, string.sub, string.format
+local rows, changes, nodes, places = unpack(KEYS)
+local topology, what, key, session = unpack(ARGV)
+local most_changes = 60000
 
 local time = call('TIME')
 local now = time[1] * 1000000 + time[2]
 local now_ms = math.floor(now / 1000)
 
-local record = call('GET', head)
-if not record then
-  -- A new history, which goes on counting where somebody lost the old one's head.
-  local last = 0
-  for _, set in ipairs({changed, gone}) do
-    last = math.max(last, call('ZRANGE', set, -1, -1, 'WITHSCORES')[2] or 0)
-  end
-  record = format('%.0f 0 %.0f 0 %.0f', now, last, last)
+-- One look at all that a claim depends on.
+local head, record, lease = unpack(call('HMGET', rows, ' head', key, ' ' .. session))
+if sub(key, 1, 1) == ' ' then record = false end
+local birth, epoch, counter, floor, placed
+if head then
+  birth, epoch, counter, floor, placed = match(head, '^(%d+) (%d+) (%d+) (%d+) (%d+)$')
+  counter, floor, placed = tonumber(counter), tonumber(floor), tonumber(placed)
+else
+  birth, epoch, counter, floor, placed = format('%.0f', now), '', 0, 0, 0
+  call('DEL', changes, places)
 end
-local birth, epoch, change, counter, floor = match(record, '^(%d+) (%d+) (%d+) (%d+) (%d+)$')
-epoch, change, counter, floor = tonumber(epoch), tonumber(change), tonumber(counter), tonumber(floor)
-local topology = tonumber(ARGV[1])
-local is_new = topology > epoch
-if is_new then epoch = topology end
-local change_before = change
 
 local function keep_head()
-  call('SET', head, format('%s %.0f %.0f %.0f %.0f', birth, epoch, change, counter, floor))
-  if change > change_before then call('SPUBLISH', ARGV[2], format('%.0f', change)) end
+  call('HSET', rows, ' head', format('%s %s %.0f %.0f %.0f', birth, epoch, counter, floor, placed))
+end
+if epoch ~= topology and tonumber(topology) > (tonumber(epoch) or -1) then
+  epoch = topology
+  keep_head()
 end
 
-local function lives(session)
-  local till = call('ZSCORE', ends, session)
-  return till and tonumber(till) > now
-end
+local function lasts(lease) return lease and tonumber(lease) > now end
+local function lives(session) return lasts(call('HGET', rows, ' ' .. session)) end
 
+-- rest: what stays as it is when the owner changes. details_of tells what is in it.
 local function row_of(record)
-  local row = {}
-  row.state, row.owner, row.epoch, row.counter, row.rank, row.attempts, row.wait_until, row.from,
-    row.order, row.error, row.spec, row.note = match(record,
-    '^(%l+) (%S*) (%d+) (%d+) (-?%d+) (%d+) (%d+) ?([%d-]*) ?(%d*)%z([^%z]*)%z([^%z]*)%z(.*)$')
-  return row
+  local state, owner, epoch, counter, wait_until, from, order, rest =
+    match(record, '^(%l+) (%S*) (%d+) (%d+) (%d+) ([%d-]*) (%d*)()')
+  return {state = state, owner = owner, epoch = epoch, counter = counter, wait_until = wait_until,
+          from = from, order = order, rest = sub(record, rest)}
+end
+local function details_of(row)
+  return match(row.rest, '^%z(-?%d+) (%d+)%z([^%z]*)%z([^%z]*)%z(.*)$')
+end
+local function set_details(row, rank, attempts, problem, spec, note)
+  row.rest = '\0' .. rank .. ' ' .. attempts .. '\0' .. problem .. '\0' .. spec .. '\0' .. note
 end
 
 local function put(key, row)
-  call('HSET', rows, key, format('%s %s %s %s %s %s %s %s %s', row.state, row.owner, row.epoch,
-    row.counter, row.rank, row.attempts, row.wait_until, row.from, row.order) .. '\0' .. row.error .. '\0' .. row.spec .. '\0' .. row.note)
+  call('HSET', rows, key, row.state .. ' ' .. row.owner .. ' ' .. row.epoch .. ' ' .. row.counter .. ' ' ..
+    row.wait_until .. ' ' .. row.from .. ' ' .. row.order .. row.rest)
+end
+
+local has_told = false
+local function tell(key)
+  local length = call('RPUSH', changes, key)
+  -- Who is so far behind reads everything.
+  if length > most_changes and placed > floor then
+    local spare = math.min(math.floor(length / 4), placed - floor)
+    call('LTRIM', changes, spare, -1)
+    floor = floor + spare
+    keep_head()
+  end
+  if not has_told then call('SPUBLISH', changes, '') end
+  has_told = true
 end
 
 local function keep(key, row)
-  change = change + 1
   put(key, row)
-  call('ZADD', changed, change, key)
+  tell(key)
 end
 
--- Where a row without an owner stands.
-local function offer(key, row)
-  if tonumber(row.wait_until) > now_ms then
-    call('ZREM', offered, key)
-    call('ZADD', waiting, row.wait_until, key)
-  else
-    call('ZREM', waiting, key)
-    call('ZADD', offered, -tonumber(row.rank), key)
-  end
-end
-
-local function give(key, row, session)
-  if row.owner ~= '' then
-    call('ZREM', owned, row.owner .. ' ' .. key)
-  else
-    call('ZREM', offered, key)
-    call('ZREM', waiting, key)
-  end
+local function give(row, session)
   -- Never behind the clock: what a server forgot is not granted again.
-  counter = math.max(counter + 1, now)
-  row.owner, row.epoch, row.counter = session, format('%.0f', epoch), format('%.0f', counter)
+  local next = math.max(row.counter + 1, counter + 1, now)
+  row.owner, row.epoch, row.counter = session, epoch, format('%.0f', next)
   row.from, row.order = '', ''
-  call('ZADD', owned, 0, session .. ' ' .. key)
 end

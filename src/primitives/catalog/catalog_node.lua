@@ -1,19 +1,16 @@
--- Behind catalog.lua. join session ttl_ms info; beat session info; leave session.
+-- Behind catalog.lua. join: 5 ttl_ms  6 info; beat: 5 info; leave.
 -- Returns 1, or 0: the lease of this session has ended.
-local session = ARGV[4]
 if what == 'join' then
-  local ttl = tonumber(ARGV[5])
   call('HSET', nodes, session, ARGV[5] .. ' ' .. ARGV[6])
-  call('ZADD', ends, now + ttl * 1000, session)
-  keep_head()
+  call('HSET', rows, ' ' .. session, format('%.0f', now + ARGV[5] * 1000))
   return 1
 end
-if not lives(session) then return 0 end
+if not lasts(lease) then return 0 end
 if what == 'beat' then
   local ttl, info = match(call('HGET', nodes, session), '^(%d+) (.*)$')
-  call('ZADD', ends, now + ttl * 1000, session)
+  call('HSET', rows, ' ' .. session, format('%.0f', now + ttl * 1000))
   if info ~= ARGV[5] then call('HSET', nodes, session, ttl .. ' ' .. ARGV[5]) end
 else
-  call('ZADD', ends, 0, session)
+  call('HSET', rows, ' ' .. session, '0')
 end
 return 1

@@ -581,7 +581,7 @@ TEST_CASE("2,000 rows are added, listed and removed in pages, and large ones too
 
 TEST_CASE("what is read to find three rows to claim does not grow with the rows beside them") {
   std::vector<Traffic> of;
-  for (int rows : {2'000, 20'000}) {
+  for (int rows : {2'000, 50'000}) {
     EtcdServer server;
     FaultyLink link(server.port());
     run(

@@ -667,7 +667,7 @@ TEST_CASE("what is offered is found by an index, whatever else there is") {
         "INSERT INTO fleet_catalog (key, spec, rank, owner_id, wait_until, removed)"
         " SELECT 'x' || i, '', i, CASE WHEN i % 3 = 0 THEN 'n1/0' END,"
         "  CASE WHEN i % 3 = 1 THEN now() + interval '1 day' END,"
-        "  CASE WHEN i % 3 = 2 THEN now() END FROM generate_series(1, 30000) i;"
+        "  CASE WHEN i % 3 = 2 THEN now() END FROM generate_series(1, 50000) i;"
         "INSERT INTO fleet_nodes VALUES ('n1/0', '', '1 hour', now() + interval '1 hour')");
     std::vector<Row> rows{
         {.key = "low", .rank = -1}, {.key = "b", .rank = 5}, {.key = "a", .rank = 5}};

@@ -2,6 +2,7 @@
 
 #include <charconv>
 #include <map>
+#include <span>
 
 #include "base/uuid.h"
 #include "primitives/catalog/scripts.h"
@@ -17,6 +18,10 @@ constexpr auto look_again = std::chrono::seconds(1);  // if the news of a change
 redis::Script behind_catalog(const redis::Script& script) {
   return {script.name(), scripts::catalog.source() + script.source()};
 }
+redis::Script behind_places(const redis::Script& script) {
+  return {script.name(),
+          scripts::catalog.source() + scripts::catalog_places.source() + script.source()};
+}
 
 const redis::Script& node_script() {
   static const auto script = behind_catalog(scripts::catalog_node);
@@ -31,11 +36,11 @@ const redis::Script& owner_script() {
   return script;
 }
 const redis::Script& rows_script() {
-  static const auto script = behind_catalog(scripts::catalog_rows);
+  static const auto script = behind_places(scripts::catalog_rows);
   return script;
 }
 const redis::Script& look_script() {
-  static const auto script = behind_catalog(scripts::catalog_look);
+  static const auto script = behind_places(scripts::catalog_look);
   return script;
 }
 
@@ -70,14 +75,15 @@ std::string_view next_word(std::string_view& rest, char separator) {
 // As catalog.lua keeps it.
 std::optional<Row> row_of(std::string key, std::string_view record, std::int64_t now_ms) {
   Row row{.key = std::move(key)};
+  auto owning = next_word(record, '\0');
+  auto state = parse_row_state(next_word(owning, ' '));
+  row.owner = next_word(owning, ' ');
+  auto epoch = number_of<std::uint64_t>(next_word(owning, ' '));
+  auto counter = number_of<std::uint64_t>(next_word(owning, ' '));
+  auto wait_until = number_of<std::int64_t>(next_word(owning, ' '));
   auto numbers = next_word(record, '\0');
-  auto state = parse_row_state(next_word(numbers, ' '));
-  row.owner = next_word(numbers, ' ');
-  auto epoch = number_of<std::uint64_t>(next_word(numbers, ' '));
-  auto counter = number_of<std::uint64_t>(next_word(numbers, ' '));
   auto rank = number_of<std::int64_t>(next_word(numbers, ' '));
   auto attempts = number_of<std::uint32_t>(next_word(numbers, ' '));
-  auto wait_until = number_of<std::int64_t>(next_word(numbers, ' '));
   if (!state || !epoch || !counter || !rank || !attempts || !wait_until) return std::nullopt;
   row.state = *state;
   row.epoch = {*epoch, *counter};
@@ -90,10 +96,11 @@ std::optional<Row> row_of(std::string key, std::string_view record, std::int64_t
   return row;
 }
 
-// Key, record, key, record, … from this place on.
+// Key, record, key, record, … from this place on. What begins with a space is no row.
 bool take_rows(const std::vector<redis::Reply>& items, std::size_t from, std::int64_t now_ms,
                std::vector<Row>& into) {
   for (auto i = from; i + 1 < items.size(); i += 2) {
+    if (items[i].text.starts_with(' ')) continue;
     auto row = row_of(items[i].text, items[i + 1].text, now_ms);
     if (!row) return false;
     into.push_back(*std::move(row));
@@ -117,13 +124,11 @@ Result<std::unique_ptr<Catalog>> RedisCatalog::open(const asio::any_io_executor&
 
 RedisCatalog::RedisCatalog(redis::Client& client, const std::string& prefix)
     : client_(client),
-      channel_("{" + prefix + "}:changes"),
       id_(uuid4()),
       subscriber_(client),
       news_(client.executor()),
       tasks_(client.executor()) {
-  for (const char* name :
-       {"head", "rows", "nodes", "ends", "owned", "offered", "waiting", "changed", "gone"})
+  for (const char* name : {"rows", "changes", "nodes", "places"})
     keys_.push_back("{" + prefix + "}:" + name);
 }
 
@@ -141,7 +146,7 @@ awaitable<void> RedisCatalog::close() {
 Async<redis::Reply> RedisCatalog::run(const redis::Script& script, const char* what,
                                       std::vector<std::string> words, Clock::time_point deadline,
                                       redis::Lane lane) {
-  std::vector<std::string> args{std::to_string(client_.epoch()), channel_, what};
+  std::vector<std::string> args{std::to_string(client_.epoch()), what};
   std::ranges::move(words, std::back_inserter(args));
   auto keys = keys_;
   auto options = redis::CallOptions().by(deadline).idempotent().lane(lane);
@@ -168,7 +173,7 @@ Async<NodeSession> RedisCatalog::join(std::string name, std::string info,
                                       std::chrono::milliseconds ttl, Clock::time_point deadline) {
   if (auto good = check_node(name, info, ttl); !good) co_return std::unexpected(good.error());
   auto session = name + "/" + uuid4();
-  std::vector<std::string> words{session, milliseconds_of(ttl), std::move(info)};
+  std::vector<std::string> words{"", session, milliseconds_of(ttl), std::move(info)};
   auto reply =
       co_await run(node_script(), "join", std::move(words), deadline, redis::Lane::renewal);
   if (!reply) co_return std::unexpected(reply.error());
@@ -178,7 +183,7 @@ Async<NodeSession> RedisCatalog::join(std::string name, std::string info,
 Async<> RedisCatalog::beat(NodeSession session, std::string info, Clock::time_point deadline) {
   if (auto good = check_text("what a node says of itself", info); !good)
     co_return std::unexpected(good.error());
-  std::vector<std::string> words{session, std::move(info)};
+  std::vector<std::string> words{"", session, std::move(info)};
   auto reply =
       co_await run(node_script(), "beat", std::move(words), deadline, redis::Lane::renewal);
   if (!reply) co_return std::unexpected(reply.error());
@@ -188,14 +193,15 @@ Async<> RedisCatalog::beat(NodeSession session, std::string info, Clock::time_po
 }
 
 Async<> RedisCatalog::leave(NodeSession session, Clock::time_point deadline) {
-  std::vector<std::string> words{std::move(session)};
+  std::vector<std::string> words{"", std::move(session)};
   auto reply = co_await run(node_script(), "leave", std::move(words), deadline);
   if (!reply) co_return std::unexpected(reply.error());
   co_return ok;
 }
 
 Async<std::vector<Node>> RedisCatalog::nodes(Clock::time_point deadline) {
-  auto reply = co_await run(look_script(), "nodes", {}, deadline);
+  std::vector<std::string> words{"", ""};
+  auto reply = co_await run(look_script(), "nodes", std::move(words), deadline);
   if (!reply) co_return std::unexpected(reply.error());
   const auto& items = reply->items;
   auto now = items.empty() ? std::nullopt : number_of<std::int64_t>(items[0].text);
@@ -220,7 +226,8 @@ Async<std::size_t> RedisCatalog::run_on_rows(const char* what, std::vector<std::
   for (std::size_t begin = 0; begin < words.size(); begin += most) {
     auto first = words.begin() + static_cast<std::ptrdiff_t>(begin);
     auto last = first + static_cast<std::ptrdiff_t>(std::min(most, words.size() - begin));
-    std::vector<std::string> some(std::make_move_iterator(first), std::make_move_iterator(last));
+    std::vector<std::string> some{"", ""};
+    some.insert(some.end(), std::make_move_iterator(first), std::make_move_iterator(last));
     auto reply = co_await run(rows_script(), what, std::move(some), deadline);
     if (!reply) co_return std::unexpected(reply.error());
     count += static_cast<std::size_t>(reply->number);
@@ -246,6 +253,7 @@ Async<std::size_t> RedisCatalog::remove(std::vector<std::string> keys, Clock::ti
 Async<> RedisCatalog::change(std::string key, RowChange change, Clock::time_point deadline) {
   if (auto good = check_change(change); !good) co_return std::unexpected(good.error());
   std::vector<std::string> words{key,
+                                 "",
                                  change.rank ? "rank" : "-",
                                  change.spec ? "spec" : "-",
                                  change.ends_wait ? "wait" : "-",
@@ -259,8 +267,11 @@ Async<> RedisCatalog::change(std::string key, RowChange change, Clock::time_poin
 
 Async<std::vector<Row>> RedisCatalog::claimable(std::size_t most, Clock::time_point deadline) {
   if (most == 0) co_return std::vector<Row>();
-  std::vector<std::string> words{std::to_string(most)};
-  auto reply = co_await run(look_script(), "claimable", std::move(words), deadline);
+  const std::vector<std::string> words{"", "", std::to_string(most)};
+  auto reply = co_await run(look_script(), "claimable", words, deadline);
+  // Much has changed, and not all of it is noted yet.
+  while (reply && reply->kind == redis::Reply::Kind::integer)
+    reply = co_await run(look_script(), "claimable", words, deadline);
   if (!reply) co_return std::unexpected(reply.error());
   auto now = reply->items.empty() ? std::nullopt : number_of<std::int64_t>(reply->items[0].text);
   std::vector<Row> rows;
@@ -269,7 +280,7 @@ Async<std::vector<Row>> RedisCatalog::claimable(std::size_t most, Clock::time_po
 }
 
 Async<Claim> RedisCatalog::claim(NodeSession session, std::string key, Clock::time_point deadline) {
-  std::vector<std::string> words{session, key};
+  std::vector<std::string> words{key, session};
   auto reply = co_await run_granting(claim_script(), "claim", std::move(words), deadline);
   if (!reply) co_return std::unexpected(reply.error());
   if (reply->items.empty()) co_return not_understood();
@@ -294,7 +305,7 @@ Async<Claim> RedisCatalog::claim(NodeSession session, std::string key, Clock::ti
 Async<redis::Reply> RedisCatalog::run_as_owner(const char* what, const Claim& claim,
                                                std::vector<std::string> words,
                                                Clock::time_point deadline, bool is_granting) {
-  std::vector<std::string> all{claim.session, claim.key, std::to_string(claim.epoch.epoch),
+  std::vector<std::string> all{claim.key, claim.session, std::to_string(claim.epoch.epoch),
                                std::to_string(claim.epoch.counter)};
   std::ranges::move(words, std::back_inserter(all));
   auto asked = is_granting ? run_granting(owner_script(), what, std::move(all), deadline)
@@ -357,10 +368,10 @@ Async<Changes> RedisCatalog::changes(std::string position, Clock::time_point wai
 
 Async<Changes> RedisCatalog::look(std::string position, Clock::time_point deadline) {
   std::string_view rest = position;
-  std::vector<std::string> words;
+  std::vector<std::string> words{"", ""};
   for (int i = 0; i < 3; ++i) words.emplace_back(next_word(rest, '.'));
   const auto here = listened_since();
-  for (auto& word : words)
+  for (auto& word : std::span(words).subspan(2))
     if (!number_of<std::uint64_t>(word) || rest != here) word = "0";
   words.push_back(std::to_string(changes_at_once));
   auto reply = co_await run(look_script(), "changes", std::move(words), deadline);
@@ -383,7 +394,7 @@ Async<Changes> RedisCatalog::everything(std::string position, std::int64_t now_m
   std::map<std::string, Row> rows;
   std::string cursor = "0";
   do {
-    redis::Command scan("HSCAN", keys_[1], cursor, "COUNT", changes_at_once);
+    redis::Command scan("HSCAN", keys_[0], cursor, "COUNT", changes_at_once);
     auto options = redis::CallOptions().by(deadline).idempotent();
     auto page = co_await client_.command(std::move(scan), options);
     if (!page) co_return std::unexpected(page.error());
@@ -413,7 +424,7 @@ std::string RedisCatalog::listened_since() const { return id_ + "-" + std::to_st
 
 void RedisCatalog::listen() {
   if (std::exchange(listens_, true)) return;
-  subscriber_.ssubscribe(channel_);
+  subscriber_.ssubscribe(keys_[1]);
   tasks_.start("catalog.hear", hear());
 }
 

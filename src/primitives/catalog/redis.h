@@ -64,7 +64,6 @@ class RedisCatalog final : public Catalog {
   std::unique_ptr<redis::Client> own_client_;  // null: somebody else's is used
   redis::Client& client_;
   std::vector<std::string> keys_;
-  std::string channel_;
   std::string id_;  // of this object
   WriteOrder order_;
   redis::Subscriber subscriber_;

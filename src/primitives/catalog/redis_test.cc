@@ -5,6 +5,8 @@
 
 #include <map>
 
+#include "primitives/catalog/scripts.h"
+#include "proof/sim/model_redis.h"
 #include "proof/testkit/redis_server.h"
 #include "proof/testkit/run.h"
 
@@ -44,7 +46,68 @@ awaitable<void> set_spec(Catalog& catalog, std::string key, std::string spec) {
   REQUIRE(changed);
 }
 
+// A server whose clock the test sets, and the scripts as they are.
+class Model {
+ public:
+  redis::Reply node(sim::Words words) { return run(scripts::catalog_node, false, words); }
+  redis::Reply claim(std::string key, std::string session) {
+    return run(scripts::catalog_claim, false, {"claim", std::move(key), std::move(session)});
+  }
+  redis::Reply rows(sim::Words words) { return run(scripts::catalog_rows, true, words); }
+  std::size_t offered() {
+    auto reply = run(scripts::catalog_look, true, {"claimable", "", "", "10"});
+    return reply.items.size() / 2;
+  }
+
+  std::int64_t now_us = 2'000'000;
+
+ private:
+  redis::Reply run(const redis::Script& script, bool has_places, sim::Words words) {
+    auto places = has_places ? scripts::catalog_places.source() : "";
+    redis::Script whole(script.name(), scripts::catalog.source() + places + script.source());
+    words.insert(words.begin(), "0");  // the topology's epoch
+    sim::Words keys{"{c}:rows", "{c}:changes", "{c}:nodes", "{c}:places"};
+    auto reply = server_.run(sim::words_of(whole, std::move(keys), std::move(words)), now_us);
+    REQUIRE_MESSAGE(!reply.is_error(), reply.text);
+    return reply;
+  }
+
+  sim::ModelRedis server_;
+};
+
+constexpr auto alice = "alice/000000000001";
+
 }  // namespace
+
+TEST_CASE("no epoch of a row is given again, when it was removed and the server's clock set back") {
+  Model model;
+  model.node({"join", "", alice, "10000", "{}"});
+  model.rows({"add", "", "", "a", "0", ""});
+  auto first = model.claim("a", alice);
+  REQUIRE(first.items.size() == 3);
+  CHECK(first.items[2].text == "2000000");
+  model.rows({"remove", "", "", "a"});
+  model.now_us = 1'000'000;
+  model.rows({"add", "", "", "a", "0", ""});
+  auto second = model.claim("a", alice);
+  REQUIRE(second.items.size() == 3);
+  CHECK(second.items[2].text == "2000001");
+}
+
+TEST_CASE("what the catalog keeps of itself is no row, however it is called") {
+  Model model;
+  model.node({"join", "", alice, "10000", "{}"});
+  model.rows({"add", "", "", "a", "0", ""});
+  for (auto name : {std::string(" head"), " " + std::string(alice), std::string()}) {
+    CAPTURE(name);
+    CHECK(model.claim(name, alice).items.at(0).number == -1);
+    CHECK(model.rows({"change", name, "", "rank", "-", "-", "1", ""}).number == 0);
+    CHECK(model.rows({"remove", "", "", name}).number == 0);
+  }
+  CHECK(model.offered() == 1);
+  CHECK(model.claim("a", alice).items.at(0).number == 1);
+  CHECK(model.offered() == 0);
+}
 
 TEST_CASE("who follows a server that came back with an older copy is told of what that lost") {
   RedisServer server;

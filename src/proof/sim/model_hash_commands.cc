@@ -75,6 +75,15 @@ Reply hgetall(Execution& x, Args args) {
   return map;
 }
 
+Reply hkeys(Execution& x, Args args) {
+  auto found = x.find_as<Hash>(args[1]);
+  if (found.wrong_type) return wrong_type();
+  Reply names = list_of({});
+  if (!found.value) return names;
+  for (const auto& [field, value] : found.value->fields) names.items.push_back(text(field));
+  return names;
+}
+
 Reply hincrby(Execution& x, Args args) {
   auto amount = to_integer(args[3]);
   if (!amount) return not_an_integer();
@@ -136,9 +145,9 @@ Reply hscan(Execution& x, Args args) {
 }
 
 constexpr CommandSpec commands[] = {
-    {"HSET", -4, hset},      {"HGET", 3, hget},       {"HMGET", -3, hmget},
-    {"HDEL", -3, hdel},      {"HGETALL", 2, hgetall}, {"HINCRBY", 4, hincrby},
-    {"HEXISTS", 3, hexists}, {"HLEN", 2, hlen},       {"HSCAN", -3, hscan},
+    {"HSET", -4, hset},      {"HGET", 3, hget},       {"HMGET", -3, hmget},    {"HDEL", -3, hdel},
+    {"HGETALL", 2, hgetall}, {"HINCRBY", 4, hincrby}, {"HEXISTS", 3, hexists}, {"HLEN", 2, hlen},
+    {"HSCAN", -3, hscan},    {"HKEYS", 2, hkeys},
 };
 
 }  // namespace

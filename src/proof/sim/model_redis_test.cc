@@ -233,6 +233,7 @@ const std::vector<std::string_view> data_patterns = {
     "HDEL $h $f",
     "HDEL $h $f $f",
     "HGETALL $h",
+    "HKEYS $h",
     "HINCRBY $h $f $n",
     "HINCRBY $h $f $v",
     "HEXISTS $h $f",

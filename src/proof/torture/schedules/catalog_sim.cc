@@ -44,7 +44,7 @@ struct Plan {
   int replicas = 0;
   bool is_cluster = false;
   bool kills, pauses, misses_messages;
-  bool evicts_head = false;
+  bool evicts_rows = false;
 };
 
 Plan plan_of(sim::World& world) {
@@ -73,7 +73,7 @@ Plan plan_of(sim::World& world) {
     weather.loses_data = world.chance(0.4) ? 1 : 0;
     if (weather.loses_data > 0) weather.restarts = often;
     weather.restores = 2 * some(0.35);  // a copy, and then back to it
-    plan.evicts_head = world.chance(0.2);
+    plan.evicts_rows = world.chance(0.2);
   } else {
     weather.clock_steps = some(0.25);
     weather.skew_most = weather.failovers > 0 || world.chance(0.7) ? 800ms : 0ms;
@@ -90,8 +90,7 @@ Plan plan_of(sim::World& world) {
 
 Words catalog_keys() {
   Words keys;
-  for (auto name :
-       {"head", "rows", "nodes", "ends", "owned", "offered", "waiting", "changed", "gone"})
+  for (auto name : {"rows", "changes", "nodes", "places"})
     keys.push_back(fmt::format("{{c}}:{}", name));
   return keys;
 }
@@ -109,7 +108,6 @@ class Simulation {
              .mistake = mistake,
              .scripts = scripts_with(mistake),
              .keys = catalog_keys(),
-             .channel = "{c}:changes",
              .found =
                  [this](const char* invariant, std::string what) {
                    if (!violation_) violation_ = Violation{invariant, std::move(what), {}};
@@ -185,7 +183,7 @@ void Simulation::begin_faults() {
       met(messages_missed);
       victim.miss_messages();
     });
-  if (plan_.evicts_head)
+  if (plan_.evicts_rows)
     now_and_then(400ms, [this](SimulatedNode&) { servers_.evict(all_.keys[0]); });
 }
 
@@ -235,7 +233,7 @@ std::vector<Window> Simulation::lossy() const {
 std::uint64_t Simulation::catalog_digest() {
   auto primary = servers_.primary();
   auto reply =
-      servers_.model(primary).run(Words{"HGETALL", all_.keys[1]}, servers_.wall_us(primary));
+      servers_.model(primary).run(Words{"HGETALL", all_.keys[0]}, servers_.wall_us(primary));
   std::vector<Row> rows;
   for (std::size_t i = 0; i + 1 < reply.items.size(); i += 2)
     if (auto row = parse_record(reply.items[i].text, reply.items[i + 1].text))

@@ -12,15 +12,17 @@ namespace warren::torture {
 enum class CatalogMistake {
   none,
   // Of the scripts.
-  claim_ignores_lease,     // of the owner
-  epoch_not_raised,        // with a change of owner
-  counter_regresses,       // counts on from what the server remembers, and nothing else
-  unchecked_release,       // by whoever had the row once
-  unchecked_epoch,         // of a write: only the session counts
-  change_skipped,          // a follower's position is one too far
-  removal_not_told,        // to who follows
-  failover_not_told,       // to who follows: it goes on from its position, and minds no gap either
-  offers_what_is_owned,    // a claim leaves the row on offer
+  claim_ignores_lease,  // of the owner
+  epoch_not_raised,     // with a change of owner
+  counter_regresses,    // counts on from what the server remembers, and nothing else
+  unchecked_release,    // by whoever had the row once
+  unchecked_epoch,      // of a write: only the session counts
+  change_skipped,       // a follower's position is one too far
+  removal_not_told,     // to who follows
+  trimming_not_told,    // of the list of changes, to who follows
+  failover_not_told,    // to who follows: it goes on from its position, and minds no gap either
+  offers_what_is_owned,
+  place_forgotten,         // of a row that changed
   keeps_rows_of_the_dead,  // nobody frees them
   wait_never_ends,         // of a row that failed
   // Of a node.

@@ -25,30 +25,40 @@ struct Spoiling {
 constexpr Spoiling spoilings[] = {
     {CatalogMistake::claim_ignores_lease,
      "if row.owner ~= '' and row.owner ~= session and lives(row.owner) then", "if false then"},
-    {CatalogMistake::epoch_not_raised, "counter = math.max(counter + 1, now)", ""},
-    {CatalogMistake::counter_regresses, "counter = math.max(counter + 1, now)",
-     "counter = counter + 1"},
+    {CatalogMistake::epoch_not_raised, "local next = math.max(row.counter + 1, counter + 1, now)",
+     "local next = row.counter"},
+    {CatalogMistake::counter_regresses, "math.max(row.counter + 1, counter + 1, now)",
+     "row.counter + 1"},
     {CatalogMistake::unchecked_release,
-     "if row.owner ~= session or not is_same_epoch or not lives(session) then return {0} end",
-     "if what ~= 'release' and (row.owner ~= session or not is_same_epoch or not lives(session)) "
+     "if row.owner ~= session or not is_same_epoch or not lasts(lease) then return {0} end",
+     "if what ~= 'release' and (row.owner ~= session or not is_same_epoch or not lasts(lease)) "
      "then return {0} end"},
     {CatalogMistake::unchecked_epoch,
-     "if row.owner ~= session or not is_same_epoch or not lives(session) then return {0} end",
-     "if row.owner ~= session or not (is_same_epoch or what == 'write') or not lives(session) "
+     "if row.owner ~= session or not is_same_epoch or not lasts(lease) then return {0} end",
+     "if row.owner ~= session or not (is_same_epoch or what == 'write') or not lasts(lease) "
      "then return {0} end"},
-    {CatalogMistake::change_skipped, "if #entries == 2 * most then upto = entries[#entries] end",
-     "upto = format('%.0f', change + 1)"},
-    {CatalogMistake::removal_not_told, "call('ZADD', gone, change, key)", ""},
-    {CatalogMistake::failover_not_told, "or tonumber(ARGV[5]) ~= epoch", ""},
-    {CatalogMistake::offers_what_is_owned,
-     "call('ZREM', offered, key)\n    call('ZREM', waiting, key)\n  end\n  --", "end\n  --"},
+    {CatalogMistake::change_skipped, "local upto = since + #entries",
+     "local upto = since + #entries + 1"},
+    {CatalogMistake::removal_not_told, "call('HDEL', rows, key)\n      tell(key)",
+     "call('HDEL', rows, key)"},
+    {CatalogMistake::trimming_not_told, "floor = floor + spare", ""},
+    {CatalogMistake::failover_not_told, "or ARGV[6] ~= epoch", ""},
+    {CatalogMistake::offers_what_is_owned, "if row.owner ~= '' then\n    call('ZADD'",
+     "if false then\n    call('ZADD'"},
+    {CatalogMistake::place_forgotten, "placed = placed + #entries",
+     "placed = placed + #entries + 1"},
     {CatalogMistake::keeps_rows_of_the_dead, "local left = 200", "local left = 0"},
     {CatalogMistake::wait_never_ends,
-     "call('ZRANGEBYSCORE', waiting, '-inf', now_ms, 'LIMIT', 0, 200)", "{}"},
+     "call('ZRANGEBYSCORE', places, waiting, waiting + now_ms, 'LIMIT', 0, 200)", "{}"},
 };
+// So few that a schedule has more.
+constexpr std::pair<std::string_view, std::string_view> kept_changes{"most_changes = 60000",
+                                                                     "most_changes = 20"};
 
-redis::Script spoilt(const redis::Script& script, CatalogMistake mistake, bool& is_found) {
-  auto source = scripts::catalog.source() + script.source();
+redis::Script spoilt(std::string source, const redis::Script& script, CatalogMistake mistake,
+                     bool& is_found) {
+  source += script.source();
+  source.replace(source.find(kept_changes.first), kept_changes.first.size(), kept_changes.second);
   for (const auto& place : spoilings) {
     auto at = place.mistake == mistake ? source.find(place.what) : source.npos;
     if (at == source.npos) continue;
@@ -60,11 +70,13 @@ redis::Script spoilt(const redis::Script& script, CatalogMistake mistake, bool& 
 
 CatalogScripts made_with(CatalogMistake mistake) {
   bool is_found = false;
-  CatalogScripts made{spoilt(scripts::catalog_node, mistake, is_found),
-                      spoilt(scripts::catalog_claim, mistake, is_found),
-                      spoilt(scripts::catalog_owner, mistake, is_found),
-                      spoilt(scripts::catalog_rows, mistake, is_found),
-                      spoilt(scripts::catalog_look, mistake, is_found)};
+  const auto& first = scripts::catalog.source();
+  const auto places = first + scripts::catalog_places.source();
+  CatalogScripts made{spoilt(first, scripts::catalog_node, mistake, is_found),
+                      spoilt(first, scripts::catalog_claim, mistake, is_found),
+                      spoilt(first, scripts::catalog_owner, mistake, is_found),
+                      spoilt(places, scripts::catalog_rows, mistake, is_found),
+                      spoilt(places, scripts::catalog_look, mistake, is_found)};
   bool is_of_scripts = mistake != CatalogMistake::none && mistake < CatalogMistake::believes_longer;
   ensure(is_found == is_of_scripts, "the scripts have what is to be spoilt");
   return made;
@@ -93,7 +105,7 @@ std::vector<Row> rows_in(const std::vector<Reply>& items, std::size_t from) {
 }
 
 Words words_of(const Claim& claim) {
-  return {claim.session, claim.key, std::to_string(claim.epoch.epoch),
+  return {claim.key, claim.session, std::to_string(claim.epoch.epoch),
           std::to_string(claim.epoch.counter)};
 }
 
@@ -116,13 +128,14 @@ const CatalogScripts& scripts_with(CatalogMistake mistake) {
 
 std::optional<Row> parse_record(std::string key, std::string_view record) {
   Row row{.key = std::move(key)};
-  auto numbers = next_word(record, '\0');
-  auto state = parse_row_state(next_word(numbers, ' '));
+  auto owning = next_word(record, '\0');
+  auto state = parse_row_state(next_word(owning, ' '));
   if (!state) return std::nullopt;
   row.state = *state;
-  row.owner = next_word(numbers, ' ');
-  row.epoch.epoch = number_in<std::uint64_t>(next_word(numbers, ' '));
-  row.epoch.counter = number_in<std::uint64_t>(next_word(numbers, ' '));
+  row.owner = next_word(owning, ' ');
+  row.epoch.epoch = number_in<std::uint64_t>(next_word(owning, ' '));
+  row.epoch.counter = number_in<std::uint64_t>(next_word(owning, ' '));
+  auto numbers = next_word(record, '\0');
   row.rank = number_in<std::int64_t>(next_word(numbers, ' '));
   row.attempts = number_in<std::uint32_t>(next_word(numbers, ' '));
   row.error = next_word(record, '\0');
@@ -149,7 +162,7 @@ SimulatedNode::SimulatedNode(CatalogWorld& all, sim::Connection& connection, his
 }
 
 void SimulatedNode::begin_life() {
-  connection_.ssubscribe(all_.channel);
+  connection_.ssubscribe(all_.keys[1]);
   pump();
   follow();
   connection_.after(0ms, [this] { add_rows(); });
@@ -172,7 +185,7 @@ void SimulatedNode::sleep(Clock::duration time) {
 void SimulatedNode::call(const redis::Script& script, const char* what, Words words, Answer answer,
                          redis::Lane lane) {
   auto epoch = all_.mistake == CatalogMistake::counter_regresses ? 0 : connection_.epoch();
-  Words args{std::to_string(epoch), all_.channel, what};
+  Words args{std::to_string(epoch), what};
   std::ranges::move(words, std::back_inserter(args));
   auto options = redis::CallOptions().idempotent().lane(lane);
   connection_.call(
@@ -216,8 +229,8 @@ void SimulatedNode::pump() {
 }
 
 void SimulatedNode::join() {
-  auto session = fmt::format("n{}/{}", id_, ++joins_);
-  Words words{session, std::to_string(simulated_ttl.count()), "{}"};
+  auto session = fmt::format("n{}/{:012x}", id_, (id_ << 16) + ++joins_);
+  Words words{"", session, std::to_string(simulated_ttl.count()), "{}"};
   call(
       all_.scripts.node, "join", std::move(words),
       [this, session](const Result<Reply>& reply) {
@@ -230,7 +243,7 @@ void SimulatedNode::join() {
 }
 
 void SimulatedNode::beat() {
-  Words words{machine_.session(), "{}"};
+  Words words{"", machine_.session(), "{}"};
   call(
       all_.scripts.node, "beat", std::move(words),
       [this](const Result<Reply>& reply) {
@@ -310,7 +323,7 @@ bool SimulatedNode::minds_a_stray() {
 }
 
 void SimulatedNode::add_rows() {
-  Words words;
+  Words words{"", ""};
   for (RowId row = 0; row < simulated_rows; ++row)
     for (auto& word : {wanted_row(row), std::string("0"), std::string("s")}) words.push_back(word);
   is_busy_ = true;
@@ -319,25 +332,26 @@ void SimulatedNode::add_rows() {
 
 void SimulatedNode::look_for_work() {
   is_busy_ = true;
-  call(all_.scripts.look, "claimable", {"10"}, [this, since = now()](const Result<Reply>& reply) {
-    is_busy_ = false;
-    if (!reply) return;
-    auto rows = rows_in(reply->items, 1);
-    keeper_.on_offered(now(), since, rows);
-    look_at_lease();
-    std::erase_if(rows, [&](const Row& row) {
-      return !is_wanted(row.key) || !keeper_.is_idle(row.key) || keeper_.holds(row.key);
-    });
-    if (rows.empty() || !machine_.may_claim(now()) || is_still_) return;
-    claim(rows[all_.world.below(rows.size())].key);
-  });
+  call(all_.scripts.look, "claimable", {"", "", "10"},
+       [this, since = now()](const Result<Reply>& reply) {
+         is_busy_ = false;
+         if (!reply) return;
+         auto rows = rows_in(reply->items, 1);
+         keeper_.on_offered(now(), since, rows);
+         look_at_lease();
+         std::erase_if(rows, [&](const Row& row) {
+           return !is_wanted(row.key) || !keeper_.is_idle(row.key) || keeper_.holds(row.key);
+         });
+         if (rows.empty() || !machine_.may_claim(now()) || is_still_) return;
+         claim(rows[all_.world.below(rows.size())].key);
+       });
 }
 
 void SimulatedNode::claim(const std::string& key) {
   is_busy_ = true;
   keeper_.begin(key);
   auto session = machine_.session();
-  call_granting(all_.scripts.claim, "claim", {session, key},
+  call_granting(all_.scripts.claim, "claim", {key, session},
                 [this, key, session, since = now()](const Result<Reply>& reply) {
                   is_busy_ = false;
                   look_at_lease();
@@ -413,10 +427,10 @@ void SimulatedNode::change_passing_row() {
   auto done = [this](auto&) { is_busy_ = false; };
   is_busy_ = true;
   auto chance = all_.world.unit();
-  if (chance < 0.4) return call(all_.scripts.rows, "add", {key, "-9", "s"}, done);
-  if (chance < 0.7) return call(all_.scripts.rows, "remove", {key}, done);
+  if (chance < 0.4) return call(all_.scripts.rows, "add", {"", "", key, "-9", "s"}, done);
+  if (chance < 0.7) return call(all_.scripts.rows, "remove", {"", "", key}, done);
   auto spec = std::to_string(all_.world.below(1000));
-  call(all_.scripts.rows, "change", {key, "-", "spec", "-", "0", spec}, done);
+  call(all_.scripts.rows, "change", {key, "", "-", "spec", "-", "0", spec}, done);
 }
 
 // Of much news at once.
@@ -443,7 +457,8 @@ void SimulatedNode::follow() {
 }
 
 void SimulatedNode::look() {
-  auto words = next_position_;
+  Words words{"", ""};
+  std::ranges::copy(next_position_, std::back_inserter(words));
   words.emplace_back("500");
   call(all_.scripts.look, "changes", std::move(words),
        [this](const Result<Reply>& reply) { on_look(reply); });
@@ -479,7 +494,7 @@ void SimulatedNode::on_look(const Result<Reply>& reply) {
 
 // As RedisCatalog::everything.
 void SimulatedNode::scan(std::string cursor) {
-  Words words{"HSCAN", all_.keys[1], std::move(cursor), "COUNT", "500"};
+  Words words{"HSCAN", all_.keys[0], std::move(cursor), "COUNT", "500"};
   connection_.call(
       std::move(words), now() + simulated_ttl / 3,
       [this](const Result<Reply>& page) { on_page(page); }, redis::CallOptions().idempotent());

@@ -29,7 +29,6 @@ struct CatalogWorld {
   CatalogMistake mistake;
   const CatalogScripts& scripts;
   sim::Words keys;  // as catalog.lua wants them
-  std::string channel;
   std::function<void(const char* invariant, std::string what)> found;
   std::function<NodeSession()> some_session;  // of somebody
   std::size_t writes_refused = 0, strays = 0, restarts = 0;

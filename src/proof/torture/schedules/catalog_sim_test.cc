@@ -89,12 +89,14 @@ TEST_CASE("every mistake of the catalog's scripts that is planted is found") {
   check_finds(CatalogMistake::claim_ignores_lease, "I13", 500);
   check_finds(CatalogMistake::epoch_not_raised, "I14", 500);
   check_finds(CatalogMistake::counter_regresses, "I14", 2'000);
-  check_finds(CatalogMistake::unchecked_release, "I13", 500);
+  check_finds(CatalogMistake::unchecked_release, "I13", 2'000);
   check_finds(CatalogMistake::unchecked_epoch, "I15", 500);
   check_finds(CatalogMistake::change_skipped, "I17", 500);
   check_finds(CatalogMistake::removal_not_told, "I17", 500);
+  check_finds(CatalogMistake::trimming_not_told, "I17", 500);
   check_finds(CatalogMistake::failover_not_told, "I17", 2'000);
   check_finds(CatalogMistake::offers_what_is_owned, "I18", 500);
+  check_finds(CatalogMistake::place_forgotten, "I18", 500);
   check_finds(CatalogMistake::keeps_rows_of_the_dead, "I18", 500);
   check_finds(CatalogMistake::wait_never_ends, "I18", 500);
 }

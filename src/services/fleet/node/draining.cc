@@ -223,7 +223,9 @@ Async<FleetNode::Succession> FleetNode::successors(const Owned& owned) {
   Succession found{.order = {}, .has_others = !candidates.empty()};
   auto held = held_.find(owned.repo);
   auto bytes = held == held_.end() ? 0 : held->second.memory_bytes();
-  for (const auto& name : order_for(owned.repo, candidates, bytes))
+  Placement placement(std::move(candidates));
+  auto zones = placement.zones_of(owners_.beside(owned.claim.key));
+  for (const auto& name : placement.order(owned.repo, bytes, zones))
     found.order.push_back(by_name[name]);
   co_return found;
 }

@@ -207,6 +207,7 @@ std::vector<Offer> FleetNode::offers_of(const std::vector<Row>& rows) {
     auto offer = offer_of(row.key, std::string(parts->repo), row.rank, *note);
     offer.is_here = held_.contains(offer.repo);
     offer.is_ours = owns(offer.repo);
+    offer.zones = claims_.zones_of(owners_.beside(row.key));
     offered_[row.key] = row;
     auto seen = before.find(row.key);
     if (seen == before.end()) {  // only then it is decided when its turn comes
@@ -284,6 +285,7 @@ awaitable<void> FleetNode::follow_rows(NodeSession session) {
     position_ = changes->position;
     if (changes->is_everything) counted_.clear();
     bool is_one_free = false;
+    auto moved = owners_.on_changes(*changes);
     for (const auto& row : changes->rows) {
       on_gone_row(row);
       is_one_free = is_one_free || row.owner.empty();
@@ -291,6 +293,12 @@ awaitable<void> FleetNode::follow_rows(NodeSession session) {
       on_row(row, session);
     }
     on_gone(*changes);
+    for (const auto& repo : moved) {
+      auto slots = repo + "#";
+      for (auto at = offered_.lower_bound(slots);
+           at != offered_.end() && at->first.starts_with(slots); ++at)
+        claims_.on_beside(Clock::now(), at->first, owners_.beside(at->first));
+    }
     if (is_one_free) want_work();
     returns_.on_changes(*changes, session);
     co_await give_back_what_is_due();

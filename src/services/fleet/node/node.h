@@ -33,6 +33,7 @@
 #include "services/fleet/node/warming.h"
 #include "services/fleet/plan/claims.h"
 #include "services/fleet/plan/gone.h"
+#include "services/fleet/plan/owners.h"
 #include "services/fleet/plan/records.h"
 #include "services/fleet/plan/repo_samples.h"
 #include "services/fleet/plan/shelf.h"
@@ -271,6 +272,7 @@ class FleetNode {
   std::map<std::string, OwnedPtr> coming_;  // by key: rows of others that we are to have
   std::multiset<std::string> in_call_;      // keys that are being claimed or given back
   Returns returns_;
+  Owners owners_;
   std::map<std::string, Row> offered_;  // as of the last look
   std::string position_ = {};           // of the catalog's changes, as far as they were heeded
   std::set<std::string> counted_;       // repositories whose grace counts (plan/gone.h)

@@ -25,7 +25,7 @@ void Claims::on_offers(Clock::time_point now, std::vector<Offer> offers) {
     auto key = offer.key;
     auto old = before.find(key);
     Seen seen;
-    if (old != before.end()) seen.turn = old->second.turn;
+    if (old != before.end() && old->second.offer.zones == offer.zones) seen.turn = old->second.turn;
     if (old != before.end()) seen.is_refused = old->second.is_refused;
     seen.offer = std::move(offer);
     seen.place = place++;
@@ -58,6 +58,18 @@ void Claims::take_place(Clock::time_point now, const Candidate* us, Seen& seen) 
   auto step = is_near ? terms_.step / mirror_haste : terms_.step;
   std::uniform_int_distribution<std::int64_t> jitter(0, step.count());
   seen.turn = now + static_cast<long>(rank) * step + std::chrono::milliseconds(jitter(random_));
+}
+
+void Claims::on_beside(Clock::time_point now, const std::string& key,
+                       const std::vector<std::string>& nodes) {
+  auto found = seen_.find(key);
+  if (found == seen_.end()) return;
+  auto& seen = found->second;
+  auto zones = nodes_.zones_of(nodes);
+  if (zones == seen.offer.zones) return;
+  seen.offer.zones = std::move(zones);
+  seen.turn = {};
+  take_place(now, nodes_.find(terms_.node), seen);
 }
 
 std::optional<Offer> Claims::next(Clock::time_point now, std::uint64_t free_bytes,

@@ -56,6 +56,13 @@ class Claims {
   void on_answer(const std::string& key) { seen_.erase(key); }
   // Somebody has it, as the catalog's changes tell: nobody needs to look again to know.
   void on_taken(const std::string& key) { seen_.erase(key); }
+  // These nodes have other slots of the repository of this row: if it is on offer, its order may be
+  // another one from now on.
+  void on_beside(Clock::time_point now, const std::string& key,
+                 const std::vector<std::string>& nodes);
+  std::vector<std::string> zones_of(const std::vector<std::string>& nodes) const {
+    return nodes_.zones_of(nodes);
+  }
 
   // The next row to be claimed: its turn has come, and there is room for it, or room can be made. While
   // `unready` rows of ours are too many, only what is in memory already.

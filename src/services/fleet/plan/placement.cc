@@ -42,6 +42,15 @@ const Candidate* Placement::find(std::string_view node) const {
   return found == candidates_.end() ? nullptr : &*found;
 }
 
+std::vector<std::string> Placement::zones_of(const std::vector<std::string>& nodes) const {
+  std::vector<std::string> zones;
+  for (const auto& node : nodes) {
+    const auto* candidate = find(node);
+    if (candidate && !candidate->zone.empty()) zones.push_back(candidate->zone);
+  }
+  return zones;
+}
+
 bool Placement::has_room(std::uint64_t bytes) const {
   return std::ranges::any_of(candidates_, [&](const auto& one) { return one.free_bytes >= bytes; });
 }

@@ -42,6 +42,8 @@ class Placement {
   // The first of those that could have most free, by demoting all they have; null: there is none.
   const Candidate* roomiest() const;
   const Candidate* find(std::string_view node) const;
+  // Of those of these nodes that are candidates.
+  std::vector<std::string> zones_of(const std::vector<std::string>& nodes) const;
 
  private:
   std::vector<Candidate> candidates_;

@@ -8,6 +8,7 @@
 #include "services/fleet/plan/demand.h"
 #include "services/fleet/plan/drain_request.h"
 #include "services/fleet/plan/gone.h"
+#include "services/fleet/plan/owners.h"
 #include "services/fleet/plan/placement.h"
 #include "services/fleet/plan/records.h"
 #include "services/fleet/plan/shelf.h"
@@ -112,6 +113,65 @@ TEST_CASE("a node without room, or in a zone that has a replica, comes last or n
   all[2].zone = "west";
   CHECK(order_for("r", all, 2 * mb, {"east"}) == std::vector<std::string>{"n2", "n1"});
   CHECK(order_for("r", all, 2 * mb, {"west"}) == std::vector<std::string>{"n1", "n2"});
+}
+
+TEST_CASE("the next owner of a slot is sought outside of the zones that have the others") {
+  auto all = nodes(6);
+  for (std::size_t i = 0; i < all.size(); ++i) all[i].zone = fmt::format("z{}", i / 2);
+  auto row = [](int slot, std::string owner, int replicas = 3) {
+    RepoSpec spec{.url = "https://h/a", .replicas = replicas};
+    return Row{.key = row_key("h/a", slot), .spec = to_json(spec), .owner = std::move(owner)};
+  };
+  Owners owners;
+  Changes everything;
+  everything.is_everything = true;
+  everything.rows = {row(0, "n0/1"), row(1, "n2/1"), row(2, "n4/1")};
+  CHECK(owners.on_changes(everything) == std::set<std::string>{"h/a"});
+  CHECK(owners.beside("h/a#0") == std::vector<std::string>{"n2", "n4"});
+
+  // n0 drains: it is no candidate, and n1, in its zone, comes before those in zones that are taken.
+  Placement others({all.begin() + 1, all.end()});
+  auto order = others.order("h/a", mb, others.zones_of(owners.beside("h/a#0")));
+  REQUIRE(order.size() == 5);
+  CHECK(order.front() == "n1");
+
+  Changes later;
+  later.rows = {row(1, "n2/2"), row(2, "")};
+  // Another life of the same node, and one without an owner.
+  CHECK(owners.on_changes(later).empty());
+  CHECK(owners.beside("h/a#0") == std::vector<std::string>{"n2"});
+  later = {};
+  later.removed = {"h/a#1"};
+  owners.on_changes(later);
+  CHECK(owners.beside("h/a#0").empty());
+  later = {};
+  later.rows = {row(0, "n0/1", 1)};
+  owners.on_changes(later);
+  CHECK(owners.beside("h/a#1").empty());
+}
+
+TEST_CASE("a node whose zone has got another slot lets nodes of other zones go first") {
+  auto all = nodes(3);
+  all[0].zone = all[1].zone = "east";
+  all[2].zone = "west";
+  Claims claims({.node = "n1", .step = 1s});
+  claims.on_nodes(all);
+  std::vector<Offer> offers{{.key = "h/a#1", .repo = "h/a", .bytes = mb}};
+  auto now = Clock::now();
+  claims.on_offers(now, offers);
+  claims.on_beside(now, "h/a#1", {"n0"});
+  // A look that says the same does not begin its turn anew.
+  offers[0].zones = claims.zones_of({"n0"});
+  CHECK(offers[0].zones == std::vector<std::string>{"east"});
+  claims.on_offers(now + 3s, offers);
+  CHECK_FALSE(claims.next(now + 999ms, 100 * mb));
+  CHECK(claims.next(now + 3s, 100 * mb));
+  // And one in a zone of its own does not wait for them.
+  Claims west({.node = "n2", .step = 1s});
+  west.on_nodes(all);
+  west.on_offers(now, {{.key = "h/a#1", .repo = "h/a", .bytes = mb}});
+  west.on_beside(now, "h/a#1", {"n0"});
+  CHECK(west.next(now + 1s, 100 * mb));
 }
 
 TEST_CASE("a node's place is the one that it has in the order") {

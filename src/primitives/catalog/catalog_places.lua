@@ -1,0 +1,38 @@
+-- Behind catalog.lua: where rows stand, so that those which are on offer are found among any number that
+-- are not. Each is in `places` once: without an owner by its rank, the highest first; then those that are
+-- to wait, by until when; then those with one, by session. All of that follows from the record of a row, so
+-- whoever claims it or writes to it leaves this alone: it is noted here, from the list of changes.
+local most_rank, waiting, owned = 1e15, 2e15, 4e15
+
+-- By the number at the end of a session.
+local function place_of(session) return owned + tonumber(sub(session, -12), 16) end
+
+local function place(key)
+  local record = call('HGET', rows, key)
+  if not record then
+    call('ZREM', places, key)
+    return
+  end
+  local row = row_of(record)
+  if row.owner ~= '' then
+    call('ZADD', places, place_of(row.owner), key)
+  elseif tonumber(row.wait_until) > now_ms then
+    call('ZADD', places, waiting + row.wait_until, key)
+  else
+    local rank = details_of(row)
+    call('ZADD', places, -tonumber(rank), key)
+  end
+end
+
+-- Returns whether that was all.
+local function note_places(most)
+  local entries = call('LRANGE', changes, placed - floor, placed - floor + most - 1)
+  local seen = {}
+  for _, key in ipairs(entries) do
+    if not seen[key] then place(key) end
+    seen[key] = true
+  end
+  placed = placed + #entries
+  if #entries > 0 then keep_head() end
+  return #entries < most
+end
