@@ -249,7 +249,10 @@ class Simulation {
                                   "return lease(KEYS, ARGV)")) {
     if (mistake == LeaseMistake::counter_only_fence) guard = spoil(guard, spoilt_fence, mistake);
     if (mistake != LeaseMistake::none) if_open = spoil(if_open, spoilt_lease, mistake);
-    servers.on_forget = [this](const sim::ModelRedis& model) { judge_logs(model); };
+    servers.on_forget = [this](const sim::ModelRedis& model) {
+      judge_logs(model);
+      forget_parted_logs(model);
+    };
     // Only the lease's script publishes, and its first key is the lease's.
     servers.on_published = [this](const Words& words, const sim::Message& message) {
       auto lock = words[3] == lease_key(0) ? LockId(0) : LockId(1);
@@ -298,6 +301,7 @@ class Simulation {
   Clock::time_point mended() const;
   history::LeaseBounds bounds() const;
   void judge_logs(sim::ModelRedis model);
+  void forget_parted_logs(sim::ModelRedis forgetting);
   void judge_leaks();
 
   std::vector<std::unique_ptr<Participant>> participants_;
@@ -847,6 +851,23 @@ void Simulation::judge_logs(sim::ModelRedis model) {
       newest = token;
       owner = attempt;
     }
+  }
+}
+
+// While a slot is half moved a fence and what is written under it may be at two servers. If the one with
+// the fence forgets, nobody knows any more under which tokens was written: it is as if the resource were
+// new too.
+void Simulation::forget_parted_logs(sim::ModelRedis forgetting) {
+  auto has = [](sim::ModelRedis& model, const std::string& key) {
+    return model.run(Words{"EXISTS", key}, 0).number == 1;
+  };
+  for (LockId lock = 0; lock < lock_count; ++lock) {
+    auto log = log_key(lock);
+    bool is_parted = has(forgetting, LeaseMachine::fence_key(lease_key(lock))) &&
+                     !has(forgetting, log) && servers.has(log);
+    if (!is_parted) continue;
+    for (int i = 0; i < servers.size(); ++i) judge_logs(servers.model(i));
+    servers.evict(log);
   }
 }
 
