@@ -2,8 +2,8 @@
 // Once: something is created exactly once, and everybody else attaches to it.
 //
 //   alice            Redis             bob     Bob waits for a message, and until the moment at which
-//     |-- ensure ------>|                |     alice counts as dead: then he takes over, under a
-//     |<-- token 41 ----|<---- ensure ---|     higher token. What alice brings after that is refused.
+//     |-- obtain ------>|                |     alice counts as dead: then he takes over, under a
+//     |<-- token 41 ----|<---- obtain ---|     higher token. What alice brings after that is refused.
 //     |  (creates)      |--- busy: 41 -->|     What she made may still be there: bob is told, and the
 //     |-- 41: created ->|                |     resource itself, which has one name, decides.
 //     |<-- ok ----------|--- created --->|
@@ -14,7 +14,7 @@
 //
 //   Once once(client, {.prefix = "openhands:", .show = as_json});
 //   auto spawn = [this](OnceClaim& claim) { return spawn_pod(claim); };
-//   auto made = co_await once.ensure(name, spawn, deadline);    // created, or attached
+//   auto made = co_await once.obtain(name, spawn, deadline);    // created, or attached
 //   auto paused = co_await once.change(name, {.status = "pausing", .from = {"created"}}, pause, deadline);
 //   co_await once.close();                                      // ~Once ensures that this was done
 //
@@ -62,29 +62,15 @@ class OnceClaim {
 
  private:
   friend class Once;
-  OnceClaim(Once& once, OnceMachine::Id id, std::string name)
-      : once_(once), id_(id), name_(std::move(name)) {}
+  OnceClaim(Once& once, OnceMachine::Id id) : once_(once), id_(id) {}
   Once& once_;
   OnceMachine::Id id_;
-  std::string name_;
   std::optional<std::chrono::milliseconds> retry_after_{};
 };
 
 // Not a coroutine lambda with captures: a function that calls a coroutine. It is kept for as long as
 // the coroutine runs. An error is told to all who wait, here and elsewhere, with its code.
 using OnceWork = std::function<Async<OnceLeft>(OnceClaim&)>;
-
-enum class OnceHow : std::uint8_t {
-  done,         // by our own work
-  attached,     // it was there, or somebody else did it
-  unconfirmed,  // by our own work while Redis was away: it is recorded when Redis is back
-};
-std::string_view name(OnceHow how);
-
-struct OnceOutcome {
-  OnceHow how;
-  OnceRecord record;  // as it was left: without a status, when the step removed it
-};
 
 class Once {
  public:
@@ -98,9 +84,9 @@ class Once {
   // does. Of all who ask at one time in one process one asks Redis, with the work of the first.
   // Who waits for a step that somebody else is at gets what comes of it; when he dies `work` goes on
   // from there, also when that step was another one: see OnceClaim::earlier.
-  // Errors: that of the work, until retry_after has passed; timeout at the deadline; unavailable
-  // when Redis is away; invalid.
-  Async<OnceOutcome> ensure(std::string name, OnceWork work, Clock::time_point deadline);
+  // Errors: that of the work, until retry_after has passed; refused when somebody removed it while it was
+  // being created; timeout at the deadline; unavailable when Redis is away; invalid.
+  Async<OnceOutcome> obtain(std::string name, OnceWork work, Clock::time_point deadline);
   // Takes a step from the record that is there. Who asks for the step that somebody is at joins him.
   // When the step may not begin from what is there, that is returned as attached. A step that fails
   // leaves the record as it was. Errc::not_found: there is nothing.
@@ -135,7 +121,47 @@ class Once {
 
  private:
   friend class OnceClaim;
+  // A wish of this process: of all who ask for the same.
+  struct Flight {
+    OnceMachine::Id id;
+    OnceWork work;
+    Event changed;
+    std::size_t callers = 0;
+    bool is_at_work = false;
+    std::optional<Result<OnceOutcome>> outcome{};
+  };
+  using FlightPtr = std::shared_ptr<Flight>;  // equal owners: its callers, and its work
+  struct Caller;
+
+  Async<OnceOutcome> fly(std::string name, std::optional<OnceStep> step, OnceWork work,
+                         Clock::time_point deadline);
+  Result<FlightPtr> board(std::string name, std::optional<OnceStep> step, OnceWork work);
+  void pump();
+  void on_flight(FlightPtr flight);
+  awaitable<void> work(FlightPtr flight);
+  awaitable<void> stopped(FlightPtr flight);
+  awaitable<void> send(OnceMachine::Request request);
+  Async<redis::Reply> run(OnceMachine::Request request);
+  Async<OnceState> ask(OnceMachine::Request request, Clock::time_point deadline);
+  void tell(const OnceRecord& record);
+  void follow_topology();
+  awaitable<void> keep_time();
+  awaitable<void> listen();
+  awaitable<void> ask_when_subscribed();
+  awaitable<void> watch_topology();
+
+  redis::Client& client_;
   OnceMachine machine_;
+  redis::Subscriber subscriber_;
+  Timer timer_;
+  std::map<OnceMachine::Id, FlightPtr> flights_;
+  std::map<std::string, FlightPtr> joinable_;  // by what is asked for
+  std::vector<std::weak_ptr<std::function<void(const OnceRecord&)>>> watchers_;
+  std::uint64_t changes_seen_ = 0;
+  std::size_t callers_ = 0;
+  Event idle_;  // nothing is under way, or nobody waits
+  bool closed_ = false;
+  TaskGroup tasks_;
 };
 
 }  // namespace warren
