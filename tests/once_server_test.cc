@@ -4,7 +4,6 @@
 #include "with_once.h"
 
 using namespace warren;
-using redis::Command;
 
 namespace {
 

@@ -23,6 +23,18 @@ Clock::duration look_away(std::chrono::milliseconds lock_ttl) {
 
 constexpr std::size_t longest_error = 1000;
 
+std::uint64_t number_in(std::string_view text) {
+  std::uint64_t number = 0;
+  std::from_chars(text.data(), text.data() + text.size(), number);
+  return number;
+}
+
+// As once.lua writes it: 0-41.
+FencingToken token_in(std::string_view text) {
+  auto dash = std::min(text.find('-'), text.size());
+  return {number_in(text.substr(0, dash)), number_in(text.substr(std::min(dash + 1, text.size())))};
+}
+
 std::string milliseconds(std::chrono::milliseconds time) { return std::to_string(time.count()); }
 
 bool has_blanks(std::string_view text) {
@@ -185,7 +197,7 @@ void OnceMachine::on_reply(Clock::time_point now, std::uint64_t request,
                            const Result<redis::Reply>& reply) {
   auto found = sent_.find(request);
   ensure(found != sent_.end(), "an answer belongs to a request");
-  auto sent = std::move(found->second);
+  auto sent = found->second;
   sent_.erase(found);
   auto of = flights_.find(sent.flight);
   if (of == flights_.end()) return;
@@ -256,14 +268,9 @@ void OnceMachine::on_granted(Id id, Flight& flight, const Sent& sent, const Once
   if (!state.left.empty() || !state.foreign.empty()) {
     auto words = std::string_view(state.left);
     auto end = std::min(words.find(' '), words.size());
-    flight.earlier = OnceEarlier{std::string(words.substr(0, end)), {}, state.note, state.foreign};
-    std::uint64_t numbers[2]{};
-    words.remove_prefix(std::min(end + 1, words.size()));
-    auto dash = std::min(words.find('-'), words.size());
-    std::from_chars(words.data(), words.data() + dash, numbers[0]);
-    words.remove_prefix(std::min(dash + 1, words.size()));
-    std::from_chars(words.data(), words.data() + words.size(), numbers[1]);
-    flight.earlier->token = {numbers[0], numbers[1]};
+    flight.earlier = OnceEarlier{std::string(words.substr(0, end)),
+                                 token_in(words.substr(std::min(end + 1, words.size()))),
+                                 state.note, state.foreign};
   }
   if (flight.state == State::settling) {
     flight.next = now;
@@ -335,11 +342,12 @@ void OnceMachine::on_seen(Id id, Flight& flight, const OnceState& state, bool is
       !flight.has_claim && (flight.state == State::working || flight.state == State::settling);
   if (is_alone) return on_seen_alone(id, flight, state, now);
   if (flight.state != State::asking && flight.state != State::waiting) return;
-  if (!is_answer && state.token < flight.seen) return;
-  if (!is_answer && flight.request != 0) {
+  // Before the first answer nobody knows how old a message is; after it, an older one was slow.
+  if (!is_answer && flight.state == State::asking) {
     flight.asks_again = true;
     return;
   }
+  if (!is_answer && state.token < flight.seen) return;
   if (is_answer && !flight.is_wanted) return end(id, flight);
   if (state.foreign_lock) return wait_until(id, flight, now + look_away(*state.foreign_lock));
   bool is_joined = was_joined(flight, state);

@@ -297,6 +297,21 @@ TEST_CASE("a message while the question is on its way makes it ask once more") {
   process.sent("take");
 }
 
+TEST_CASE("a message that was slow is not taken for what is there now") {
+  Process process;
+  auto id = process.begin();
+  SUBCASE("not before the first answer") {
+    process.machine.on_reply(process.now, process.sent("take").id, fail(Errc::unavailable, "away"));
+    process.machine.on_message(process.now, created("old", 39).message("x"));
+    CHECK(process.machine.state(id) == State::asking);
+  }
+  SUBCASE("nor when an answer was newer") {
+    process.answer(process.sent("take"), {});
+    process.machine.on_message(process.now, created("old", 40).message("x"));
+    CHECK(process.machine.state(id) == State::waiting);
+  }
+}
+
 TEST_CASE("when nobody wants it any more, the work goes on for the others") {
   Process process;
   auto id = process.claim();
@@ -473,7 +488,8 @@ TEST_CASE("a note is told with the next renewal, at once") {
 
 TEST_CASE("what is not allowed is said, with what is") {
   Process process;
-  for (auto name : {std::string(), std::string("a b"), std::string(600, 'x'), std::string("a\n")}) {
+  for (const auto& name :
+       {std::string(), std::string("a b"), std::string(600, 'x'), std::string("a\n")}) {
     auto refused = process.machine.begin(process.now, name, std::nullopt);
     REQUIRE(!refused);
     CHECK(refused.error().code == Errc::invalid);

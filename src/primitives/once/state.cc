@@ -6,7 +6,7 @@ namespace warren {
 
 namespace {
 
-std::int64_t number_in(std::string_view text) {
+std::int64_t signed_in(std::string_view text) {
   std::int64_t number = 0;
   std::from_chars(text.data(), text.data() + text.size(), number);
   return number;
@@ -36,7 +36,7 @@ constexpr std::size_t field_count = std::size_t(Field::note) + 1;
 struct Fields {
   std::vector<std::string_view> texts;
   std::string_view operator[](Field field) const { return texts[std::size_t(field)]; }
-  std::int64_t number(Field field) const { return number_in((*this)[field]); }
+  std::int64_t number(Field field) const { return signed_in((*this)[field]); }
 };
 
 Errc code_named(std::string_view text) {
@@ -90,7 +90,7 @@ std::optional<OnceState> OnceState::of(const redis::Reply& reply) {
   if (reply.items.size() < field_count + 2) return state;
   state->foreign = reply.items[field_count].text;
   const auto& lock = reply.items[field_count + 1].text;
-  if (!lock.empty()) state->foreign_lock = std::chrono::milliseconds(number_in(lock));
+  if (!lock.empty()) state->foreign_lock = std::chrono::milliseconds(signed_in(lock));
   return state;
 }
 
@@ -99,7 +99,7 @@ std::optional<std::pair<std::string, OnceState>> OnceState::of_message(std::stri
   for (std::size_t i = 0; i < field_count; ++i) {
     auto colon = payload.find(':');
     if (colon == payload.npos || colon == 0 || colon > 8) return std::nullopt;
-    auto size = number_in(payload.substr(0, colon));
+    auto size = signed_in(payload.substr(0, colon));
     payload.remove_prefix(colon + 1);
     if (size < 0 || std::size_t(size) > payload.size()) return std::nullopt;
     fields.texts.push_back(payload.substr(0, std::size_t(size)));
