@@ -24,7 +24,8 @@ int main(int argc, char** argv) {
   double load = 0;
   getloadavg(&load, 1);
   fmt::print(stderr, "load average {:.2f}; below 0.3 the figures are worth keeping\n", load);
-  std::string_view part = argc > 1 ? argv[1] : "";  // both
-  if (part != "mirror") bench::bench_leases();
-  if (part != "lease") bench::bench_mirrors();
+  std::string_view part = argc > 1 ? argv[1] : "";  // all
+  if (part.empty() || part == "lease") bench::bench_leases();
+  if (part.empty() || part == "mirror") bench::bench_mirrors();
+  if (part.empty() || part == "once") bench::bench_once();
 }

@@ -7,5 +7,6 @@ void bench_leases();
 // The process that bench_leases() kills.
 int hold_until_killed(unsigned short port);
 void bench_mirrors();
+void bench_once();
 
 }  // namespace warren::bench

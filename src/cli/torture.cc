@@ -1,4 +1,4 @@
-// warren torture: leases, mirrors and catalogs under faults, and whether they kept their promises.
+// warren torture: leases, mirrors, catalogs and once under faults, and whether they kept their promises.
 #include "proof/torture/torture.h"
 
 #include <fmt/format.h>
@@ -169,9 +169,9 @@ Result<Exit> torture_all(const TortureOptions& options, const Context& context) 
 }  // namespace
 
 void add_torture(CLI::App& root, Action& chosen) {
-  auto* app =
-      add_command(root, "torture", "Leases, mirrors and catalogs under faults: are promises kept?",
-                  "Convince yourself");
+  auto* app = add_command(root, "torture",
+                          "Leases, mirrors, catalogs and once under faults: are promises kept?",
+                          "Convince yourself");
   set_footer(
       *app,
       "Starts private servers (Redis: single, Sentinel, Cluster) and processes that use them, "
@@ -185,8 +185,8 @@ void add_torture(CLI::App& root, Action& chosen) {
       "  warren torture all --sim --schedules 1000000\n\n"
       "The exit code is 1 when a promise was broken; then the seed that shows it again is "
       "printed.");
-  auto* what = add_value(*app, "what", "lease|mirror|catalog|all", "what to torture",
-                         one_of({"lease", "mirror", "catalog", "all"}), "all");
+  auto* what = add_value(*app, "what", "lease|mirror|catalog|once|all", "what to torture",
+                         one_of({"lease", "mirror", "catalog", "once", "all"}), "all");
   auto* engine = add_value(*app, "--catalog", "redis|postgres|etcd", "what keeps the catalog",
                            one_of({"redis", "postgres", "etcd"}), "redis");
   auto* is_sim = add_switch(*app, "--sim", "in a simulation instead of on real servers");

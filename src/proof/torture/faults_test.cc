@@ -4,6 +4,7 @@
 #include "proof/torture/catalog_torture.h"
 #include "proof/torture/lease_torture.h"
 #include "proof/torture/mirror_torture.h"
+#include "proof/torture/once_torture.h"
 #include "proof/torture/schedules/daily_seed.h"
 
 using namespace warren;
@@ -105,6 +106,30 @@ TEST_CASE("a catalog keeps its promises on real servers that fail, whatever its 
   }
   CHECK(refused > 0);
   MESSAGE(refused << " writes under old epochs refused");
+}
+
+TEST_CASE("what is created once keeps its promises on real servers that fail") {
+  auto today = daily_seed();
+  MESSAGE("WARREN_SEED=" << today << " runs today's round again");
+  for (auto seed : {std::uint64_t(3), today}) {
+    CAPTURE(seed);
+    auto report = torture_once(round_options(seed));
+    REQUIRE_MESSAGE(!report.violation, report.violation->text());
+    CHECK(report.counts["steps"] > 0);
+    CHECK(report.counts["answers"] > 0);
+    CHECK(!report.faults.empty());
+  }
+}
+
+TEST_CASE("work that does not hear that its claim is over is caught") {
+  bool is_caught = false;
+  for (std::uint64_t seed = 0; seed < 30 && !is_caught; seed += 3) {
+    auto options = round_options(seed);
+    options.is_reckless = true;
+    auto report = torture_once(options);
+    is_caught = report.violation && report.violation->invariant == "I19";
+  }
+  CHECK(is_caught);
 }
 
 TEST_CASE("nodes that believe in their rows past their lease are caught") {

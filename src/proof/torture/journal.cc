@@ -17,6 +17,8 @@ using history::LeaseEvent;
 using history::LeaseHistory;
 using history::MirrorEvent;
 using history::MirrorHistory;
+using history::OnceEvent;
+using history::OnceHistory;
 using Kind = LeaseEvent::Kind;
 
 std::string line_of(const LeaseEvent& event) {
@@ -37,6 +39,13 @@ std::string line_of(const CatalogEvent& event) {
   return fmt::format("{} {} {} {} {} {} {} {} {} {} .\n", static_cast<int>(event.kind),
                      ns(event.at), event.row, event.process, event.life, event.token.epoch,
                      event.token.counter, event.number, ns(event.since), ns(event.deadline));
+}
+
+std::string line_of(const OnceEvent& event) {
+  auto ns = [](Clock::time_point time) { return time.time_since_epoch().count(); };
+  return fmt::format("{} {} {} {} {} {} {} {} {} {} .\n", static_cast<int>(event.kind),
+                     ns(event.at), event.thing, event.process, event.call, event.token.epoch,
+                     event.token.counter, event.value, ns(event.since), ns(event.deadline));
 }
 
 // False: the line is not whole.
@@ -75,6 +84,20 @@ bool parse(const std::string& line, CatalogEvent& event) {
   in >> kind >> at >> event.row >> event.process >> event.life >> event.token.epoch >>
       event.token.counter >> event.number >> since >> deadline >> end;
   event.kind = static_cast<CatalogEvent::Kind>(kind);
+  event.at = Clock::time_point(Clock::duration(at));
+  event.since = Clock::time_point(Clock::duration(since));
+  event.deadline = Clock::time_point(Clock::duration(deadline));
+  return in && end == ".";
+}
+
+bool parse(const std::string& line, OnceEvent& event) {
+  std::istringstream in(line);
+  int kind = 0;
+  Clock::rep at = 0, since = 0, deadline = 0;
+  std::string end;
+  in >> kind >> at >> event.thing >> event.process >> event.call >> event.token.epoch >>
+      event.token.counter >> event.value >> since >> deadline >> end;
+  event.kind = static_cast<OnceEvent::Kind>(kind);
   event.at = Clock::time_point(Clock::duration(at));
   event.since = Clock::time_point(Clock::duration(since));
   event.deadline = Clock::time_point(Clock::duration(deadline));
@@ -173,6 +196,8 @@ void Journal::write() {
     lines += line_of(mirror_.events()[mirror_written_]);
   for (; catalog_written_ < catalog_.events().size(); ++catalog_written_)
     lines += line_of(catalog_.events()[catalog_written_]);
+  for (; once_written_ < once_.events().size(); ++once_written_)
+    lines += line_of(once_.events()[once_written_]);
   ensure(::write(file_, lines.data(), lines.size()) == static_cast<ssize_t>(lines.size()),
          "a journal can be written");
 }
@@ -209,6 +234,17 @@ Result<CatalogHistory> load_catalog_history(const std::filesystem::path& file) {
     return ok;
   };
   auto read = read_events<CatalogEvent>(file, take);
+  if (!read) return std::unexpected(read.error());
+  return history;
+}
+
+Result<OnceHistory> load_once_history(const std::filesystem::path& file) {
+  OnceHistory history;
+  auto take = [&](const OnceEvent& event) -> Result<> {
+    history.note(event);
+    return ok;
+  };
+  auto read = read_events<OnceEvent>(file, take);
   if (!read) return std::unexpected(read.error());
   return history;
 }

@@ -10,9 +10,11 @@
 #include "proof/torture/catalog_torture.h"
 #include "proof/torture/lease_torture.h"
 #include "proof/torture/mirror_torture.h"
+#include "proof/torture/once_torture.h"
 #include "proof/torture/schedules/catalog_sim.h"
 #include "proof/torture/schedules/lease_sim.h"
 #include "proof/torture/schedules/mirror_sim.h"
+#include "proof/torture/schedules/once_sim.h"
 
 namespace warren::torture {
 
@@ -65,6 +67,14 @@ Target catalog_target(CatalogEngine engine) {
   return target;
 }
 
+Target once_target() {
+  Target target{.name = "once", .checked = {"I19", "I20", "I21", "I22"}};
+  target.run_round = [](auto seed, auto tick) { return torture_once(round_options(seed, tick)); };
+  target.run_schedule = [](auto seed) { return simulate_once(seed); };
+  target.faults = once_faults();
+  return target;
+}
+
 }  // namespace
 
 Result<std::vector<Target>> targets_for(const std::string& what, bool is_sim,
@@ -79,6 +89,7 @@ Result<std::vector<Target>> targets_for(const std::string& what, bool is_sim,
   if (what == "lease" || what == "all") targets.push_back(lease_target());
   if (what == "mirror" || what == "all") targets.push_back(mirror_target());
   if (what == "catalog" || what == "all") targets.push_back(catalog_target(engine));
+  if (what == "once" || what == "all") targets.push_back(once_target());
   return targets;
 }
 
@@ -103,6 +114,12 @@ std::string meaning_of(const std::string& invariant) {
       {"I17",
        "who follows the changes sees a row's in order, and has in the end what the catalog has"},
       {"I18", "no row is offered that has an owner, and none stays without one when all is well"},
+      {"I19",
+       "no two create or change a thing at once, except where servers lose data or their clocks "
+       "step"},
+      {"I20", "all are given the winner's result; what is there is not created again"},
+      {"I21", "whoever waits is answered or told by his deadline"},
+      {"I22", "in the end there is a record of each resource, and of nothing else"},
   };
   auto found = meanings.find(invariant);
   return found == meanings.end() ? "" : found->second;

@@ -29,7 +29,7 @@ struct Target {
   std::vector<const char*> faults = {};  // all kinds that a schedule may have
 };
 
-// "lease", "mirror", "catalog" or "all"; a catalog on this engine. Errc::invalid: a server that real
+// "lease", "mirror", "catalog", "once" or "all"; a catalog on this engine. Errc::invalid: a server that real
 // rounds need is not installed.
 Result<std::vector<Target>> targets_for(const std::string& what, bool is_sim,
                                         CatalogEngine engine = CatalogEngine::redis);

@@ -10,6 +10,7 @@
 #include "proof/torture/catalog_worker.h"
 #include "proof/torture/lease_worker.h"
 #include "proof/torture/mirror_worker.h"
+#include "proof/torture/once_worker.h"
 #include "redis/client.h"
 
 namespace warren::torture {
@@ -42,6 +43,7 @@ int run(const WorkerTerms& terms) {
   if (!client) return 1;
   auto work = terms.what == lease_worker    ? run_lease_worker(**client, terms)
               : terms.what == mirror_worker ? run_mirror_worker(**client, terms)
+              : terms.what == once_worker   ? run_once_worker(**client, terms)
                                             : run_catalog_worker(**client, terms);
   asio::co_spawn(io, std::move(work),
                  [](std::exception_ptr thrown) { ensure(!thrown, "a worker returns its errors"); });
@@ -50,7 +52,8 @@ int run(const WorkerTerms& terms) {
 }
 
 bool is_worker(const std::string& word) {
-  return word == lease_worker || word == mirror_worker || word == catalog_worker;
+  return word == lease_worker || word == mirror_worker || word == catalog_worker ||
+         word == once_worker;
 }
 
 }  // namespace

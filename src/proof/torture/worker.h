@@ -1,6 +1,6 @@
 #pragma once
 // The processes that torture is done to: this program again, told by its command line to use
-// leases, a mirror or a catalog, and to write down what it sees.
+// leases, a mirror, a catalog or once, and to write down what it sees.
 #include <filesystem>
 #include <optional>
 #include <span>
@@ -14,7 +14,7 @@
 namespace warren::torture {
 
 struct WorkerTerms {
-  std::string what;  // lease_worker, mirror_worker or catalog_worker
+  std::string what;  // lease_worker, mirror_worker, catalog_worker or once_worker
   redis::Settings servers;
   history::ProcessId process = 0;
   std::uint64_t seed = 0;
@@ -30,6 +30,7 @@ struct WorkerTerms {
 inline constexpr const char* lease_worker = "torture-lease-worker";
 inline constexpr const char* mirror_worker = "torture-mirror-worker";
 inline constexpr const char* catalog_worker = "torture-catalog-worker";
+inline constexpr const char* once_worker = "torture-once-worker";
 
 // All of the words, and back.
 std::vector<std::string> words_of(const WorkerTerms& terms);

@@ -1,0 +1,91 @@
+#pragma once
+// Whether what happened to things that are created once was allowed: I19 to I22 of docs/guarantees.md.
+//
+//   OnceJudge judge(history, {.alive = 400ms, .lossy = windows});
+//   if (auto violation = judge.first_violation()) print(violation->text());
+//
+//   alice   claimed 41 ├──────────────┤ deadline, or let go      Nobody else works meanwhile (I19).
+//   bob     asked ├────────────────────── claimed 43 ├───┤       What 41 brings now is refused, and no
+//   carol               asked ├──────────────────────────── 43   later caller is given it (I20).
+#include <map>
+#include <set>
+#include <vector>
+
+#include "proof/history/checkers.h"
+#include "proof/history/once_history.h"
+
+namespace warren::history {
+
+struct OnceBounds {
+  Clock::duration slack{};  // to be scheduled, or for a message
+  // Who is as patient as this is answered when nothing is wrong.
+  Clock::duration patience{};
+  // For so long after a call has ended, what it sent may still arrive.
+  Clock::duration late_request{};
+  // Who works without Redis may work past the deadline of his claim: the resource decides.
+  bool is_optimistic = false;
+  // Times in which what a fault of the servers did (lost data, a clock that stepped, a primary that
+  // was replaced and does not know it) can make two work, or take back what was decided.
+  std::vector<Window> lossy = {};
+  // Times in which messages came late: who joined somebody who waited then may be given what was so
+  // before.
+  std::vector<Window> unheard = {};
+};
+
+class OnceJudge {
+ public:
+  // The history is sorted, and outlives the judge.
+  OnceJudge(const OnceHistory& history, OnceBounds bounds);
+
+  // I19: nobody works on a thing while another does, unless he takes it by force; each claim has a token of its own, higher than
+  // that of any claim that was known when it was asked for; and work ends with its claim.
+  Verdict claims_exclude_each_other() const;
+  // I20: of a step all see the same result; a step that is over leaves nothing; who asks later is not
+  // given something older; and what is there is not created again.
+  Verdict results_are_the_winners() const;
+  // I21: whoever waits is answered or told by his deadline, and answered when nothing is wrong.
+  Verdict waits_end() const;
+  // I22: in the end there is a record of each resource, and of nothing else.
+  Verdict records_are_of_resources() const;
+
+  Verdict first_violation() const;
+  // How long things were worked on, and how much of that I19 does not judge.
+  struct WorkTime {
+    Clock::duration excused{}, all{};
+  };
+  WorkTime work_time() const;
+
+ private:
+  using Kind = OnceEvent::Kind;
+  using Events = std::vector<const OnceEvent*>;
+  struct Work {
+    const OnceEvent* claimed;
+    Clock::time_point until, deadline;  // of belief; of the claim
+    const OnceEvent* let_go;
+  };
+
+  void collect_works();
+  std::vector<std::pair<ThingId, Window>> forced_calls() const;
+  Events of_thing(ThingId thing, std::initializer_list<Kind> kinds) const;
+  bool has_loss(Clock::time_point from, Clock::time_point until) const;
+  Clock::duration outside_losses(Clock::time_point from, Clock::time_point until) const;
+  // When a process that was asleep then is awake again.
+  Clock::time_point awake_from(ProcessId process, Clock::time_point time) const;
+  Clock::time_point death_of(ProcessId process) const;
+  Verdict tokens_grow(ThingId thing) const;
+  Verdict late_results_are_refused(ThingId thing) const;
+  Verdict answers_agree(ThingId thing) const;
+  Verdict answers_do_not_go_back(ThingId thing) const;
+  Verdict nothing_is_created_again(ThingId thing) const;
+  Violation violation(const char* invariant, std::string what, Events events) const;
+
+  const OnceHistory& history_;
+  OnceBounds bounds_;
+  Clock::time_point start_{}, end_{};
+  std::set<ThingId> things_;
+  std::map<ProcessId, Clock::time_point> deaths_;
+  std::map<ProcessId, std::vector<Window>> sleeps_;
+  std::vector<Work> works_;  // by thing, then time
+};
+
+}  // namespace warren::history

@@ -1,0 +1,9 @@
+#pragma once
+// One round of torture of things that are created once.
+#include "proof/torture/round.h"
+
+namespace warren::torture {
+
+RoundReport torture_once(const RoundOptions& options);
+
+}  // namespace warren::torture
