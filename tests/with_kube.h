@@ -63,6 +63,27 @@ inline Object stateful_set(std::string_view name, int replicas) {
       name, replicas));
 }
 
+// Whether the first of these rules holds for a user by now: the server hears of roles a moment later.
+inline awaitable<bool> is_allowed(Client& admin, std::string& space, std::string& user,
+                                  json::value& rules) {
+  constexpr Kind reviews{"authorization.k8s.io", "v1", "subjectaccessreviews", false};
+  const auto& rule = rules.at(0);
+  std::string resource(rule.at("resources").at(0).as_string());
+  auto slash = std::min(resource.size(), resource.find('/'));
+  json::object what{{"namespace", space},
+                    {"verb", rule.at("verbs").at(0)},
+                    {"group", rule.at("apiGroups").at(0)},
+                    {"resource", resource.substr(0, slash)}};
+  if (slash < resource.size()) what["subresource"] = resource.substr(slash + 1);
+  Object review =
+      json::object{{"apiVersion", "authorization.k8s.io/v1"},
+                   {"kind", "SubjectAccessReview"},
+                   {"spec", json::object{{"user", user}, {"resourceAttributes", what}}}};
+  Place place{reviews};
+  auto answered = co_await admin.create(std::move(place), std::move(review), soon());
+  co_return flag_at(good(std::move(answered)), "/status/allowed");
+}
+
 // Lets a user do these in a namespace.
 inline awaitable<void> allow(Client& admin, std::string space, std::string user,
                              std::string rules) {
@@ -84,6 +105,8 @@ inline awaitable<void> allow(Client& admin, std::string space, std::string user,
       user));
   auto bound = co_await admin.create(std::move(to), std::move(binding), soon());
   good(std::move(bound));
+  auto parsed = json::parse(rules);
+  co_await eventually(30s, "the role holds", is_allowed, admin, space, user, parsed);
 }
 
 }  // namespace warren::kube

@@ -88,6 +88,7 @@ void Scaler::on_load(Clock::time_point now, const FleetLoad& load) {
     target_ = wanted_.nodes;
     if (load.nodes > target_ && stepping_from_ == 0) stepping_from_ = load.nodes;
   }
+  if (stepping_from_ == 0 && covers(now, terms_.up_after)) target_ = std::max(target_, load.nodes);
   if (wanted_.nodes != before && !is_first) start_anew(now);
   if (now >= counts_from_) looks_.push_back({now, need.nodes});
 }

@@ -10,8 +10,8 @@
 //   fewer   one less, when fewer were needed all through fifteen minutes and the others would stay
 //           below 75 % of their budgets
 //
-// What was raised stays wanted until it is lowered: a node that is on its way, or died and comes back, is
-// wanted all the while, and nobody starts another for it. Nodes that somebody else adds are wanted, too.
+// What was raised, or was there for three minutes, stays wanted until it is lowered: a node that is on its
+// way, or died and comes back, is wanted all the while, and nobody starts another for it.
 //
 //   need  2 2 2 3 3 3 3 3 3 3 3 3 3 2 2      What a look says is late: a node says how busy it is
 //   nodes 2 2 2 2 2 2 3 3 3 3 3 3 3 3 3      with its heartbeat, as an average, and a new one has
@@ -80,7 +80,7 @@ class Scaler {
   ScaleTerms terms_;
   FleetLoad load_;
   Scale wanted_;
-  std::size_t target_ = 0;         // of the last step; what is there already is wanted anyway
+  std::size_t target_ = 0;         // of the last step; what is there is wanted anyway
   std::size_t stepping_from_ = 0;  // nodes there were before the step down that is under way; or 0
   std::deque<Look> looks_;         // what was needed, the newest last
   Clock::time_point counts_from_ = {};  // looks from before do not

@@ -119,9 +119,13 @@ TEST_CASE("of a fleet that was just looked at for the first time nothing is take
   Bench b(0);
   CHECK(b.after(10s) == 1);
   b.set(4);  // they were only slow
-  CHECK(b.after(10min) == 4);
+  CHECK(b.after(1min) == 4);
   b.set(3);
-  CHECK(b.after(5min) == 3);
+  CHECK(b.after(2min) == 3);
+  b.set(4);
+  CHECK(b.after(4min) == 4);
+  b.set(3);  // what was there for three minutes stays wanted
+  CHECK(b.after(5min) == 4);
 }
 
 TEST_CASE(
