@@ -63,7 +63,7 @@ void KubeServer::start_api() {
                        "--token-auth-file=" + (folder_.path() / "tokens").string(),
                        "--authorization-mode=RBAC", "--service-cluster-ip-range=10.0.0.0/24",
                        "--service-account-issuer=https://localhost",
-                       "--service-account-key-file=" + server.key.string(),
+                       "--service-account-key-file=" + server.certificate.string(),
                        "--service-account-signing-key-file=" + server.key.string(),
                        "--disable-admission-plugins=ServiceAccount",
                        "--cert-dir=" + (folder_.path() / "certs").string()},
