@@ -44,7 +44,8 @@ constexpr const char* role =
 
 // A node as the catalog sees it.
 awaitable<NodeSession> join(Catalog& catalog, std::string name) {
-  auto session = co_await catalog.join(std::move(name), to_json(NodeInfo{}), 60s, soon());
+  NodeInfo info;
+  auto session = co_await catalog.join(std::move(name), to_json(info), 60s, soon());
   REQUIRE(session);
   co_return *session;
 }

@@ -24,7 +24,8 @@ template <class Body>
 void with_space(Body body) {
   run(
       [](Body work) -> awaitable<void> {
-        Client admin(co_await asio::this_coro::executor, access_of("admin"));
+        auto executor = co_await asio::this_coro::executor;
+        Client admin(executor, access_of("admin"));
         auto space = co_await new_space(admin);
         co_await work(admin, space);
       }(body),
@@ -53,7 +54,8 @@ TEST_CASE("what is created is found, listed page by page, and gone after it was 
     CHECK(text_at(read, "/data/key") == "one");
     ClientTerms terms;
     terms.page = 2;
-    Client pages(co_await asio::this_coro::executor, access_of("admin"), terms);
+    auto executor = co_await asio::this_coro::executor;
+    Client pages(executor, access_of("admin"), terms);
     Selection labelled{.labels = "app=test"};
     auto first = good(co_await pages.list(all, labelled, "", soon()));
     CHECK(first.items.size() == 2);
@@ -112,7 +114,8 @@ TEST_CASE("patches change what they name, and applied fields have an owner") {
     CHECK(tested.error().code == Errc::invalid);
     ClientTerms terms;
     terms.manager = "somebody";
-    Client other(co_await asio::this_coro::executor, access_of("admin"), terms);
+    auto executor = co_await asio::this_coro::executor;
+    Client other(executor, access_of("admin"), terms);
     auto ours = config_map("applied", "ours"), theirs = config_map("applied", "theirs");
     Place applied{kinds::config_maps, space, "applied"};
     good(co_await admin.apply(applied, ours, false, soon()));
@@ -283,7 +286,8 @@ TEST_CASE("a role that lacks a verb is told before, and refused") {
     co_await allow(
         admin, space, "robot",
         R"([{"apiGroups":["apps"],"resources":["statefulsets/scale"],"verbs":["get"]}])");
-    Client robot(co_await asio::this_coro::executor, access_of("robot"));
+    auto executor = co_await asio::this_coro::executor;
+    Client robot(executor, access_of("robot"));
     Place scale{kinds::stateful_sets, space, "fleet", "scale"};
     std::vector<AccessQuestion> questions{{"get", scale}, {"patch", scale}};
     auto missing = good(co_await missing_rights(robot, questions, soon()));
@@ -307,7 +311,8 @@ TEST_CASE("a token that is rewritten is read again when the server refuses the o
     auto file = folder.path() / "token";
     std::ofstream(file) << "nobody's\n";
     auto access = access_by(server().kubeconfig_with("{tokenFile: " + file.string() + "}"));
-    Client client(co_await asio::this_coro::executor, std::move(access));
+    auto executor = co_await asio::this_coro::executor;
+    Client client(executor, std::move(access));
     Place place{kinds::namespaces, "", space};
     auto refused = co_await client.get(place, soon());
     REQUIRE(!refused);

@@ -54,7 +54,8 @@ Result<LocalDriver> local_driver(const std::vector<std::string>& flags) {
 
 Async<Exit> run_kubernetes(Catalog& catalog, AutoscaleTerms terms, KubernetesTerms where,
                            kube::Access access) {
-  kube::Client client(co_await asio::this_coro::executor, std::move(access));
+  auto executor = co_await asio::this_coro::executor;
+  kube::Client client(executor, std::move(access));
   KubernetesDriver driver(client, catalog, std::move(where));
   auto may = co_await driver.check(Clock::now() + 30s);
   if (!may) co_return std::unexpected(may.error());
