@@ -3,11 +3,11 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help up demo down build test sanitize soak bench lint fmt clean setup
+.PHONY: help up demo down build test test-k8s sanitize soak bench lint fmt clean setup
 BIN := build/release/bin
 
 help: ## this list
-	@sed -nE 's/^([a-z]+):.*## (.*)/  make \1\t\2/p' Makefile | expand -t 16
+	@sed -nE 's/^([a-z0-9-]+):.*## (.*)/  make \1\t\2/p' Makefile | expand -t 16
 
 up: build ## install what is missing, build, and start an instance in examples/hello
 	@scripts/up
@@ -24,6 +24,9 @@ build: setup ## build/release/bin/warren
 
 test: setup ## every test, on the build that users get
 	@scripts/test release
+
+test-k8s: setup ## what speaks to Kubernetes, on a real API server; builds that once, with Go 1.26
+	@scripts/k8s/test
 
 sanitize: setup ## the tests under ASan and UBSan, and what has threads under TSan
 	@scripts/test asan tsan

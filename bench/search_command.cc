@@ -3,8 +3,8 @@
 #include <charconv>
 #include <cstdlib>
 
+#include "base/child.h"
 #include "measure.h"
-#include "search/source/process.h"
 
 namespace warren::bench {
 
@@ -24,7 +24,7 @@ Result<Outcome> run_command(const Command& command) {
   Outcome outcome;
   auto start = Clock::now();
   // Ours writes its index.
-  auto child = search::Child::start(
+  auto child = Child::start(
       {.argv = command.argv, .environment = environment(), .file_bytes = std::size_t{8} << 30});
   if (!child) return std::unexpected(child.error());
   std::vector<char> bytes(1u << 16);

@@ -9,9 +9,9 @@
 #include <set>
 #include <thread>
 
+#include "base/child.h"
 #include "proof/testkit/temp_folder.h"
 #include "search/query/search.h"
-#include "search/source/process.h"
 #include "search_fetched.h"
 #include "search_fuzz_reference.h"
 #include "search_kinds.h"

@@ -85,8 +85,10 @@ class FleetProcesses {
   }
   Process& node(const std::string& name) { return nodes_.at(name); }
   std::string log(const std::string& name) const { return contents(log_of(name)); }
-  void start_router() {
-    router_.emplace(program({"fleet", "router", "--port", "0"}, log_of("router")));
+  void start_router(const std::vector<std::string>& words = {}) {
+    std::vector<std::string> all{"fleet", "router", "--port", "0"};
+    all.insert(all.end(), words.begin(), words.end());
+    router_.emplace(program(all, log_of("router")));
     wait_for(30s, "the router listens", [&] { return !url().empty(); });
   }
   std::string url() const {

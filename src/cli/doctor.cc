@@ -60,7 +60,7 @@ void check_installed(Findings& findings) {
     findings.push_back({"redis-server", Mark::warn, "not installed",
                         "apt install redis-server, if a Redis is to run on this machine"});
   }
-  auto git = search::run_child(search::child_of(git::version_command()), "", 1u << 10);
+  auto git = run_child(search::child_of(git::version_command()), "", 1u << 10);
   if (git) {
     auto line = git->substr(0, git->find('\n'));
     findings.push_back({"git", Mark::ok, "installed, " + line.substr(line.rfind(' ') + 1), ""});

@@ -37,7 +37,7 @@ Result<std::string> read_goal(std::string goal) {
 }
 
 Result<std::string> answer_of(const git::Command& command) {
-  return search::run_child(search::child_of(command), "", 64u << 20);
+  return run_child(search::child_of(command), "", 64u << 20);
 }
 
 // Of the folder that we are in, if that is a git tree at all.

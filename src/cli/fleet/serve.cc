@@ -217,6 +217,8 @@ Examples
   auto* down_after =
       add_value(*app, "--scale-down-after", "TIME",
                 "in which fewer are needed before one less is advised", duration(), "15m");
+  auto* settle = add_value(*app, "--scale-settle", "TIME",
+                           "after a change, in which nothing is judged", duration(), "45s");
   auto* metrics = add_value(*app, "--repo-metrics", "N", "of the largest repositories, in /metrics",
                             whole_number(0, 1'000'000), "1000");
   when_chosen(*app, [=, &chosen] {
@@ -226,6 +228,7 @@ Examples
       settings.zone = value_of(*zone);
       settings.scale.up_after = *parse_duration(value_of(*up_after));
       settings.scale.down_after = *parse_duration(value_of(*down_after));
+      settings.scale.settle = *parse_duration(value_of(*settle));
       settings.repo_metrics = std::stoul(value_of(*metrics));
       signal(SIGPIPE, SIG_IGN);
       raise_file_limit();

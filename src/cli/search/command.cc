@@ -8,10 +8,10 @@
 #include <charconv>
 #include <filesystem>
 
+#include "base/child.h"
 #include "cli/progress.h"
 #include "cli/say.h"
 #include "cli/search/fleet.h"
-#include "search/source/process.h"
 
 namespace warren::cli {
 
@@ -56,7 +56,7 @@ void end_cleanly(int number) {
     auto wrote = ::write(STDERR_FILENO, clear.data(), clear.size());
     static_cast<void>(wrote);
   }
-  search::kill_children();
+  kill_children();
   signal(number, SIG_DFL);
   raise(number);
 }

@@ -30,7 +30,7 @@ bool is_bare(const fs::path& folder) {
 // Somebody who names a folder that git ignores wants to see it.
 bool is_ignored(const fs::path& root, const std::string& below) {
   auto terms = search::git_in(root, {"check-ignore", "--", "./" + below}, git::Obeys::person);
-  return search::run_child(terms, "", 1u << 20).has_value();
+  return run_child(terms, "", 1u << 20).has_value();
 }
 
 std::string current_folder() {

@@ -5,8 +5,8 @@
 #include <string>
 #include <string_view>
 
+#include "base/child.h"
 #include "search/index/symbols.h"
-#include "search/source/process.h"
 
 namespace warren::search {
 

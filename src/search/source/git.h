@@ -1,7 +1,7 @@
 #pragma once
-// git as a child that is fed and read through pipes.
+// git as a child.
+#include "base/child.h"
 #include "base/git.h"
-#include "search/source/process.h"
 
 namespace warren::search {
 

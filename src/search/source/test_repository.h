@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "base/child.h"
 #include "proof/testkit/temp_folder.h"
-#include "search/source/process.h"
 
 namespace warren::search {
 

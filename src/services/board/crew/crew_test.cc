@@ -7,8 +7,8 @@
 #include <fstream>
 
 #include "base/clock.h"
+#include "base/yaml.h"
 #include "proof/testkit/temp_folder.h"
-#include "services/board/crew/yaml.h"
 
 using namespace warren;
 using namespace warren::crew;

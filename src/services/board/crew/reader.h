@@ -6,8 +6,8 @@
 #include <functional>
 #include <span>
 
+#include "base/yaml.h"
 #include "services/board/crew/crew.h"
-#include "services/board/crew/yaml.h"
 
 namespace warren::crew {
 

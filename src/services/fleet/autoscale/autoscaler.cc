@@ -14,24 +14,23 @@ namespace {
 
 namespace json = boost::json;
 
-struct Wish {
-  std::size_t nodes = 0;
-  std::string reason = {};
-};
-
-Result<Wish> parse_wish(std::string_view text) {
+Result<ScaleWish> parse_wish(std::string_view text) {
   boost::system::error_code error;
   auto value = json::parse(text, error);
   const auto* members = error ? nullptr : value.if_object();
-  const auto* nodes = members ? members->if_contains("wanted") : nullptr;
+  const auto* nodes = members ? members->if_contains("nodes") : nullptr;
+  const auto* wanted = members ? members->if_contains("wanted") : nullptr;
   const auto* reason = members ? members->if_contains("reason") : nullptr;
-  auto count = nodes ? nodes->to_number<std::size_t>(error) : 0;
-  if (!nodes || error || !reason || !reason->is_string())
+  ScaleWish wish;
+  if (nodes) wish.nodes = nodes->to_number<std::size_t>(error);
+  if (wanted && !error) wish.wanted = wanted->to_number<std::size_t>(error);
+  if (!nodes || !wanted || error || !reason || !reason->is_string())
     return fail(Errc::protocol, "the router does not say how many nodes there should be");
-  return Wish{count, std::string(reason->get_string())};
+  wish.reason = reason->get_string();
+  return wish;
 }
 
-Async<Wish> ask(HttpPool& pool, const AutoscaleTerms& terms) {
+Async<ScaleWish> ask(HttpPool& pool, const AutoscaleTerms& terms) {
   HttpAsk request{"GET", "/v1/scale"};
   if (!terms.token.empty())
     request.headers = fmt::format("Authorization: Bearer {}\r\n", terms.token);
@@ -47,11 +46,11 @@ Async<Wish> ask(HttpPool& pool, const AutoscaleTerms& terms) {
 
 }  // namespace
 
-Result<> PrintDriver::set(std::size_t nodes, const std::string& reason) {
-  if (nodes == std::exchange(last_, nodes)) return ok;
-  fmt::print("{} {}: {}\n", nodes, nodes == 1 ? "node" : "nodes", reason);
+Async<> PrintDriver::set(ScaleWish wish) {
+  if (wish.wanted == std::exchange(last_, wish.wanted)) co_return ok;
+  fmt::print("{} {}: {}\n", wish.wanted, wish.wanted == 1 ? "node" : "nodes", wish.reason);
   std::fflush(stdout);
-  return ok;
+  co_return ok;
 }
 
 awaitable<void> autoscale(AutoscaleTerms terms, ScaleDriver& driver) {
@@ -62,11 +61,12 @@ awaitable<void> autoscale(AutoscaleTerms terms, ScaleDriver& driver) {
     if (!wish) {
       log::warn("autoscale.not_told", "why", wish.error().what);
     } else {
-      auto nodes = std::clamp(wish->nodes, terms.least, terms.most);
-      if (nodes != std::exchange(last, nodes))
-        log::info("autoscale.wanted", "nodes", nodes, "why", wish->reason);
-      auto done = driver.set(nodes, wish->reason);
-      if (!done) log::error("autoscale.failed", "nodes", nodes, "why", done.error().what);
+      wish->wanted = std::clamp(wish->wanted, terms.least, terms.most);
+      auto wanted = wish->wanted;
+      if (wanted != std::exchange(last, wanted))
+        log::info("autoscale.wanted", "nodes", wanted, "why", wish->reason);
+      auto done = co_await driver.set(*std::move(wish));
+      if (!done) log::error("autoscale.failed", "nodes", wanted, "why", done.error().what);
     }
     co_await sleep_for(terms.look);
   }

@@ -13,19 +13,20 @@
 
 namespace warren::fleet {
 
-Result<> LocalDriver::set(std::size_t nodes, const std::string&) {
+Async<> LocalDriver::set(ScaleWish wish) {
   bury();
   auto stays = [](const Process& process) { return !process.is_leaving; };
   auto staying = static_cast<std::size_t>(std::ranges::count_if(processes_, stays));
-  for (; staying < nodes; ++staying)
-    if (auto started = start(); !started) return started;
+  // Those of others count, and a node that is starting is in our list before it is in the fleet.
+  for (auto nodes = wish.nodes; staying < wish.wanted && nodes < wish.wanted; ++staying, ++nodes)
+    if (auto started = start(); !started) co_return started;
   bool is_one_leaving = staying < processes_.size();
-  if (staying <= nodes || is_one_leaving) return ok;
+  if (wish.nodes <= wish.wanted || staying == 0 || is_one_leaving) co_return ok;
   auto& youngest = processes_.back();  // nobody is leaving, so it stays
   youngest.is_leaving = true;
   ::kill(youngest.pid, SIGTERM);
   log::info("autoscale.node_leaving", "number", youngest.number, "pid", youngest.pid);
-  return ok;
+  co_return ok;
 }
 
 bool LocalDriver::end() {

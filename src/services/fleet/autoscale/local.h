@@ -20,7 +20,7 @@ class LocalDriver : public ScaleDriver {
   // Starts what is missing, also in place of one that died. Ends one at a time, the youngest, with
   // SIGTERM: it hands over what it has, and only when it is gone the next one goes.
   // Errc::unavailable: one cannot be started.
-  Result<> set(std::size_t nodes, const std::string& reason) override;
+  Async<> set(ScaleWish wish) override;
   // Ends all of them, together: what they have is not needed any more. True: they are gone.
   bool end();
 

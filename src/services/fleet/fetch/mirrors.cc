@@ -114,8 +114,8 @@ std::map<std::string, std::string> local_commits(const fs::path& mirror,
   std::map<std::string, std::string> commits;
   std::string question;
   for (const auto& name : names) question += name + "^{commit}\n";
-  auto answer = search::run_child(
-      search::git_in(mirror, {"cat-file", "--batch-check=%(objectname)"}), question, 1u << 20);
+  auto answer = run_child(search::git_in(mirror, {"cat-file", "--batch-check=%(objectname)"}),
+                          question, 1u << 20);
   if (!answer) return commits;
   std::string_view rest = *answer;
   for (const auto& name : names) {

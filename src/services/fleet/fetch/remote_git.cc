@@ -150,9 +150,9 @@ std::vector<std::string> limited(const FetchLimits& limits, std::vector<std::str
   return argv;
 }
 
-Result<End> run(const search::ChildTerms& terms, std::string_view input, std::size_t most_output,
+Result<End> run(const ChildTerms& terms, std::string_view input, std::size_t most_output,
                 Clock::time_point deadline) {
-  auto child = search::Child::start(terms);
+  auto child = Child::start(terms);
   if (!child) return std::unexpected(child.error());
   End end;
   std::vector<char> buffer(64u << 10);
@@ -214,7 +214,7 @@ Result<End> end_of_remote(const RemoteSettings& settings, const RemoteRequest& r
   bool is_local = request.url.transport() == Transport::file;
   if (is_local) words.insert(words.begin() + 1, fmt::format("--upload-pack={}", local_upload_pack));
   std::ranges::replace(words, address, is_local ? inherited_folder : request.url.text());
-  search::ChildTerms terms;
+  ChildTerms terms;
   terms.argv = limited(settings.limits, std::move(words));
   terms.environment = environment(name(request.url.transport()), repository);
   terms.environment.push_back("GIT_SSH_COMMAND=" + ssh_command(settings.ssh));
@@ -370,7 +370,7 @@ Result<> fetch_remote(const RemoteSettings& settings, const RemoteRequest& reque
 
 Result<> run_local(const FetchLimits& limits, const std::filesystem::path& repository,
                    std::vector<std::string> words, Clock::time_point deadline, int stop) {
-  search::ChildTerms terms;
+  ChildTerms terms;
   terms.argv = limited(limits, std::move(words));
   terms.environment = environment("none", repository);
   set(terms.environment, common_settings());
@@ -386,7 +386,7 @@ Result<> run_local(const FetchLimits& limits, const std::filesystem::path& repos
 
 Result<Secret> ask_helper(const std::string& helper, const RemoteUrl& url,
                           Clock::time_point deadline, int stop) {
-  search::ChildTerms terms;
+  ChildTerms terms;
   terms.argv = {"git", "--no-pager", "credential", "fill"};
   terms.environment = environment("none", {});
   std::erase(terms.environment, "HOME=/nonexistent");

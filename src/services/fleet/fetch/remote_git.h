@@ -17,7 +17,7 @@
 // These block, for a thread of a pool. `stop`, once readable, ends them with Errc::cancelled.
 #include <map>
 
-#include "search/source/process.h"
+#include "base/child.h"
 #include "services/fleet/fetch/credentials.h"
 
 namespace warren::fleet {

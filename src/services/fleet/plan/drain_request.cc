@@ -27,7 +27,9 @@ std::optional<std::string_view> session_of_drain(std::string_view key) {
 
 Row row_of(std::string_view session, const DrainRequest& request) {
   Row row{.key = drain_key(session), .rank = last_rank};
-  row.spec = boost::json::serialize(boost::json::object{{"within_ms", request.within.count()}});
+  boost::json::object spec{{"within_ms", request.within.count()}};
+  if (!request.by.empty()) spec["by"] = request.by;
+  row.spec = boost::json::serialize(spec);
   return row;
 }
 
@@ -36,6 +38,8 @@ DrainRequest parse_drain(std::string_view spec) {
   boost::system::error_code error;
   auto value = boost::json::parse(spec, error);
   if (error || !value.is_object()) return request;
+  if (const auto* by = value.get_object().if_contains("by"); by && by->is_string())
+    request.by = by->get_string();
   const auto* within = value.get_object().if_contains("within_ms");
   if (!within) return request;
   auto count = within->to_number<std::int64_t>(error);

@@ -2,7 +2,7 @@
 // The wish that a node give its repositories away, kept in the catalog so that it can be made from
 // anywhere: a row that is no repository's, which nobody claims.
 //
-//   drain:n1/8f3a…   {"within_ms":60000}      removed again: the node claims as before
+//   drain:n1/8f3a…   {"within_ms":60000,"by":"autoscale"}      removed again: the node claims as before
 //
 // It names one life of the node. The next one begins without it.
 #include <chrono>
@@ -17,6 +17,7 @@ namespace warren::fleet {
 
 struct DrainRequest {
   std::chrono::milliseconds within = 60s;  // then what is left is released as it is
+  std::string by = {};                     // whose wish it is; empty: a person's
 };
 
 std::string drain_key(std::string_view session);

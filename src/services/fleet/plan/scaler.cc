@@ -43,35 +43,54 @@ bool Scaler::covers(Clock::time_point now, std::chrono::milliseconds time) const
 }
 
 Scale Scaler::decide(Clock::time_point now, const Scale& need) const {
-  if (load_.nodes < terms_.least)
+  auto nodes = stepping_from_ > 0 ? target_ : std::max(target_, load_.nodes);
+  if (nodes < terms_.least)
     return {std::max(terms_.least, std::min(need.nodes, terms_.most)),
             fmt::format("{} nodes are the fewest allowed", terms_.least)};
-  if (load_.nodes > terms_.most)
+  if (nodes > terms_.most)
     return {terms_.most, fmt::format("{} nodes are the most allowed", terms_.most)};
   auto least = need.nodes, most = need.nodes;
   for (const auto& look : looks_) {
     if (look.at >= now - terms_.up_after) least = std::min(least, look.nodes);
-    if (look.at >= since_) most = std::max(most, look.nodes);
+    most = std::max(most, look.nodes);
   }
-  if (least > load_.nodes && covers(now, terms_.up_after)) return {least, need.reason};
+  if (least > nodes && covers(now, terms_.up_after)) return {least, need.reason};
+  double budget = load_.nodes > 0
+                      ? static_cast<double>(load_.budget_bytes) / static_cast<double>(load_.nodes)
+                      : 0;
   bool fits = static_cast<double>(load_.wanted_bytes) <=
-              terms_.fill_with_one_less * static_cast<double>(load_.budget_bytes) *
-                  (1 - 1 / static_cast<double>(load_.nodes));
-  bool is_long = covers(now, terms_.down_after) && since_ <= now - terms_.down_after;
-  if (most < load_.nodes && is_long && fits)
-    return {load_.nodes - 1, fmt::format("{} were enough for {} s", most,
-                                         terms_.down_after / std::chrono::seconds(1))};
-  return {load_.nodes, "as many as are needed"};
+              terms_.fill_with_one_less * budget * static_cast<double>(nodes - 1);
+  if (most < nodes && covers(now, terms_.down_after) && stepping_from_ == 0 && fits)
+    return {nodes - 1, fmt::format("{} were enough for {} s", most,
+                                   terms_.down_after / std::chrono::seconds(1))};
+  if (load_.nodes < nodes && wanted_.nodes == nodes) return wanted_;  // they are on their way
+  if (need.nodes > nodes) return {nodes, fmt::format("{}, but not for long enough", need.reason)};
+  return {nodes, "as many as are needed"};
+}
+
+void Scaler::start_anew(Clock::time_point now) {
+  looks_.clear();
+  counts_from_ = now + terms_.settle;
 }
 
 void Scaler::on_load(Clock::time_point now, const FleetLoad& load) {
-  bool is_fewer = load.nodes < load_.nodes;
+  bool is_first = counts_from_ == Clock::time_point{};
+  if (is_first) counts_from_ = now;
+  if (!is_first && load.nodes != load_.nodes) start_anew(now);
   load_ = load;
-  if (is_fewer || since_ == Clock::time_point{}) since_ = now;
+  // It is done, or somebody wants more.
+  if (load.nodes <= target_ || load.nodes > stepping_from_) stepping_from_ = 0;
   while (looks_.size() > 1 && looks_[1].at <= now - terms_.down_after) looks_.pop_front();
   auto need = needed(load);
-  wanted_ = decide(now, need);
-  looks_.push_back({now, need.nodes});
+  auto before = std::exchange(wanted_, decide(now, need)).nodes;
+  if (wanted_.nodes > std::max(target_, load.nodes)) target_ = wanted_.nodes;
+  if (wanted_.nodes < std::max(target_, load.nodes)) {
+    target_ = wanted_.nodes;
+    if (load.nodes > target_ && stepping_from_ == 0) stepping_from_ = load.nodes;
+  }
+  if (stepping_from_ == 0 && covers(now, terms_.up_after)) target_ = std::max(target_, load.nodes);
+  if (wanted_.nodes != before && !is_first) start_anew(now);
+  if (now >= counts_from_) looks_.push_back({now, need.nodes});
 }
 
 }  // namespace warren::fleet

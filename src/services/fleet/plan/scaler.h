@@ -6,12 +6,21 @@
 //                             seconds of fetching and building that wait / 120
 //                             one more than there are, while rows find no node with room
 //
-//   more    the least that was wanted at any time of three minutes, when that is more than there are
-//   fewer   one less, when fewer were wanted all through fifteen minutes and the others would stay
-//           below 75 % of their budgets; then the fifteen minutes begin anew
+//   more    the least that was needed at any time of three minutes, when that is more than wanted
+//   fewer   one less, when fewer were needed all through fifteen minutes and the others would stay
+//           below 75 % of their budgets
+//
+// What was raised, or was there for three minutes, stays wanted until it is lowered: a node that is on its
+// way, or died and comes back, is wanted all the while, and nobody starts another for it.
+//
+//   need  2 2 2 3 3 3 3 3 3 3 3 3 3 2 2      What a look says is late: a node says how busy it is
+//   nodes 2 2 2 2 2 2 3 3 3 3 3 3 3 3 3      with its heartbeat, as an average, and a new one has
+//                     |<settle>|<- up ->     nothing yet. Right after a change the looks show a
+//                              new looks     fleet that is no more, so they are not counted.
 //
 // Rejected: following each look. A build, a burst of queries or a node that has just come would make
-// nodes come and go, and each of them costs the others a hand-over.
+// nodes come and go, and each of them costs the others a hand-over. Rejected, too: counting looks from
+// before a change. With windows shorter than the looks are late, each step was then followed by another.
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -24,6 +33,9 @@ namespace warren::fleet {
 struct ScaleTerms {
   std::size_t least = 1, most = 100;
   std::chrono::milliseconds up_after = 3min, down_after = 15min;
+  // Not counted after the number of nodes has changed, or what is wanted: two heartbeats, the average
+  // of how busy a node is, and what a new node claims.
+  std::chrono::milliseconds settle = 45s;
   double fill = 0.80, fill_with_one_less = 0.75;  // of the budgets
   double busy = 0.60;                             // of the processors
   std::chrono::seconds queue = 120s;              // of work that waits, for each node
@@ -50,8 +62,8 @@ class Scaler {
   explicit Scaler(ScaleTerms terms = {}) : terms_(terms) {}
 
   void on_load(Clock::time_point now, const FleetLoad& load);
-  // How many there should be; as many as there are while nothing was seen for long enough, and 0 before
-  // the first look.
+  // How many there should be. Fewer than there are only after a step down, or beyond the most that is
+  // allowed. 0 before the first look.
   const Scale& wanted() const { return wanted_; }
   const FleetLoad& load() const { return load_; }
 
@@ -63,12 +75,15 @@ class Scaler {
   Scale needed(const FleetLoad& load) const;
   Scale decide(Clock::time_point now, const Scale& need) const;
   bool covers(Clock::time_point now, std::chrono::milliseconds time) const;
+  void start_anew(Clock::time_point now);
 
   ScaleTerms terms_;
   FleetLoad load_;
   Scale wanted_;
-  std::deque<Look> looks_;     // what was needed, the newest last
-  Clock::time_point since_{};  // looks from before do not count for a step down
+  std::size_t target_ = 0;         // of the last step; what is there is wanted anyway
+  std::size_t stepping_from_ = 0;  // nodes there were before the step down that is under way; or 0
+  std::deque<Look> looks_;         // what was needed, the newest last
+  Clock::time_point counts_from_ = {};  // looks from before do not
 };
 
 }  // namespace warren::fleet

@@ -82,7 +82,7 @@ TEST_CASE(
   CHECK(b.after(16min) == 2);
   b.set(2);
   b.load.wanted_bytes = 1 * gb;
-  CHECK(b.after(16min) == 1);
+  CHECK(b.after(17min) == 1);
   b.set(1);
   CHECK(b.after(60min) == 1);
 }
@@ -96,6 +96,66 @@ TEST_CASE("a row that finds no room for three minutes wants one more node, whate
   CHECK(b.after(2min) == 2);
   b.load.unclaimed = 1;
   CHECK(b.after(4min) == 3);
+}
+
+TEST_CASE("a node that died stays wanted, and one that somebody adds is wanted, too") {
+  Bench b(2);
+  b.load.wanted_bytes = 20 * gb;
+  CHECK(b.after(4min) == 3);
+  b.set(3);
+  CHECK(b.after(5min) == 3);
+  b.set(2);
+  CHECK(b.after(10min) == 3);
+  // It is back before the lease of its former life has ended.
+  b.set(4);
+  CHECK(b.after(30s) == 4);
+  b.set(3);
+  CHECK(b.after(10min) == 3);
+  b.set(5);
+  CHECK(b.after(10min) == 5);
+}
+
+TEST_CASE("of a fleet that was just looked at for the first time nothing is taken away") {
+  Bench b(0);
+  CHECK(b.after(10s) == 1);
+  b.set(4);  // they were only slow
+  CHECK(b.after(1min) == 4);
+  b.set(3);
+  CHECK(b.after(2min) == 3);
+  b.set(4);
+  CHECK(b.after(4min) == 4);
+  b.set(3);  // what was there for three minutes stays wanted
+  CHECK(b.after(5min) == 4);
+}
+
+TEST_CASE(
+    "looks right after a change do not count, so that what they show late is no second step") {
+  // Windows of seconds, and a fleet that says how busy it was ten seconds ago.
+  Scaler scaler({.most = 8, .up_after = 3s, .down_after = 10s, .settle = 12s});
+  std::deque<double> said(10, 0.1);
+  std::size_t nodes = 1, changes = 0;
+  double traffic = 1.1;  // of the processors of one node
+  Clock::time_point now{std::chrono::hours(24)};
+  std::size_t most = 0;
+  auto live = [&](Clock::duration time) {
+    for (auto end = now + time; now < end; now += 1s) {
+      said.push_back(std::min(1.0, traffic / static_cast<double>(nodes)));
+      FleetLoad load{.nodes = nodes, .budget_bytes = nodes * gb, .busy = said.front()};
+      said.pop_front();
+      scaler.on_load(now, load);
+      if (scaler.wanted().nodes == nodes) continue;
+      ++changes;
+      nodes = scaler.wanted().nodes;
+      most = std::max(most, nodes);
+    }
+  };
+  live(120s);
+  CHECK(most == 2);
+  CHECK(changes == 1);
+  traffic = 0.1;
+  live(120s);
+  CHECK(nodes == 1);
+  CHECK(changes == 2);
 }
 
 TEST_CASE("a fleet without nodes wants some at once") {

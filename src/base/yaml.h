@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 
-namespace warren::crew {
+namespace warren {
 
 struct Yaml {
   enum class Kind { nothing, text, list, map };
@@ -28,4 +28,4 @@ struct YamlMistake {
 // small text can otherwise stand for a tree that no memory holds.
 std::expected<Yaml, YamlMistake> parse_yaml(std::string_view text);
 
-}  // namespace warren::crew
+}  // namespace warren

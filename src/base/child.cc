@@ -1,4 +1,4 @@
-#include "search/source/process.h"
+#include "base/child.h"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -16,7 +16,7 @@
 #include <cerrno>
 #include <cstring>
 
-namespace warren::search {
+namespace warren {
 
 namespace {
 
@@ -276,4 +276,4 @@ Result<std::string> run_child(const ChildTerms& terms, std::string_view input,
   return output;
 }
 
-}  // namespace warren::search
+}  // namespace warren

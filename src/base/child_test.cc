@@ -1,4 +1,4 @@
-#include "search/source/process.h"
+#include "base/child.h"
 
 #include <doctest/doctest.h>
 #include <fcntl.h>
@@ -13,7 +13,7 @@
 #include "proof/testkit/temp_folder.h"
 
 using namespace warren;
-using namespace warren::search;
+using namespace warren;
 
 namespace {
 

@@ -1,11 +1,11 @@
-#include "services/board/crew/yaml.h"
+#include "base/yaml.h"
 
 #include <yaml-cpp/yaml.h>
 
 #include <algorithm>
 #include <optional>
 
-namespace warren::crew {
+namespace warren {
 
 namespace {
 
@@ -94,4 +94,4 @@ std::expected<Yaml, YamlMistake> parse_yaml(std::string_view text) {
   }
 }
 
-}  // namespace warren::crew
+}  // namespace warren

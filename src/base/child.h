@@ -11,7 +11,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 
-namespace warren::search {
+namespace warren {
 
 struct ChildTerms {
   std::vector<std::string> argv;         // the first word is looked up in $PATH
@@ -62,4 +62,4 @@ void kill_children();
 Result<std::string> run_child(const ChildTerms& terms, std::string_view input,
                               std::size_t most_output);
 
-}  // namespace warren::search
+}  // namespace warren

@@ -1,0 +1,26 @@
+#pragma once
+// How long to wait before the next try: longer each time, and anew after a time without failures.
+#include "base/clock.h"
+
+namespace warren::kube {
+
+struct BackoffTerms {
+  std::chrono::milliseconds least = 800ms, most = 30s;
+  std::chrono::milliseconds healthy_after = 2min;  // without a failure
+};
+
+class Backoff {
+ public:
+  explicit Backoff(BackoffTerms terms = {}) : terms_(terms) {}
+
+  // `chance` is between 0 and 1: many that failed together do not come back together. Up to twice the
+  // time that it is without chance.
+  Clock::duration on_failure(Clock::time_point now, double chance);
+
+ private:
+  BackoffTerms terms_;
+  Clock::duration last_{};
+  Clock::time_point failed_at_ = {};
+};
+
+}  // namespace warren::kube
