@@ -2,8 +2,8 @@
 -- KEYS  1 rows     hash: key -> "state owner epoch counter wait_until_ms from order", then "rank attempts",
 --                  the error, the spec and the note, a NUL before each; from: the "epoch-counter" under
 --                  which it was handed to its owner, or empty; order: of its owner's last write.
---                  And what begins with a space is no row. " head" -> "birth_us epoch counter floor
---                  placed": of this history; no row that was removed had a higher counter; so many
+--                  And what begins with a space is no row. " head" -> "birth_us epoch removed floor
+--                  placed": of this history; the highest counter of a row that was removed; so many
 --                  changes are no longer in the list; so many are noted in places. And " session" ->
 --                  the time in us at which its lease ends
 --       2 changes  list: the key of a row for each change of one; and the channel that tells of it
@@ -23,17 +23,17 @@ local now_ms = math.floor(now / 1000)
 -- One look at all that a claim depends on.
 local head, record, lease = unpack(call('HMGET', rows, ' head', key, ' ' .. session))
 if sub(key, 1, 1) == ' ' then record = false end
-local birth, epoch, counter, floor, placed
+local birth, epoch, removed, floor, placed
 if head then
-  birth, epoch, counter, floor, placed = match(head, '^(%d+) (%d+) (%d+) (%d+) (%d+)$')
-  counter, floor, placed = tonumber(counter), tonumber(floor), tonumber(placed)
+  birth, epoch, removed, floor, placed = match(head, '^(%d+) (%d+) (%d+) (%d+) (%d+)$')
+  floor, placed = tonumber(floor), tonumber(placed)
 else
-  birth, epoch, counter, floor, placed = format('%.0f', now), '', 0, 0, 0
+  birth, epoch, removed, floor, placed = format('%.0f', now), '', '0', 0, 0
   call('DEL', changes, places)
 end
 
 local function keep_head()
-  call('HSET', rows, ' head', format('%s %s %.0f %.0f %.0f', birth, epoch, counter, floor, placed))
+  call('HSET', rows, ' head', format('%s %s %s %.0f %.0f', birth, epoch, removed, floor, placed))
 end
 if epoch ~= topology and tonumber(topology) > (tonumber(epoch) or -1) then
   epoch = topology
@@ -43,23 +43,22 @@ end
 local function lasts(lease) return lease and tonumber(lease) > now end
 local function lives(session) return lasts(call('HGET', rows, ' ' .. session)) end
 
--- rest: what stays as it is when the owner changes. details_of tells what is in it.
-local function row_of(record)
-  local state, owner, epoch, counter, wait_until, from, order, rest =
-    match(record, '^(%l+) (%S*) (%d+) (%d+) (%d+) ([%d-]*) (%d*)()')
-  return {state = state, owner = owner, epoch = epoch, counter = counter, wait_until = wait_until,
-          from = from, order = order, rest = sub(record, rest)}
-end
-local function details_of(row)
-  return match(row.rest, '^%z(-?%d+) (%d+)%z([^%z]*)%z([^%z]*)%z(.*)$')
-end
-local function set_details(row, rank, attempts, problem, spec, note)
-  row.rest = '\0' .. rank .. ' ' .. attempts .. '\0' .. problem .. '\0' .. spec .. '\0' .. note
+-- State, owner, epoch, counter, wait_until, from, order, and what does not change with the owner.
+local row_pattern = '^(%l+) (%S*) (%d+) (%d+) (%d+) ([%d-]*) (%d*)(%z.*)$'
+-- Rank, attempts, error, spec, note.
+local rest_pattern = '^%z(-?%d+) (%d+)%z([^%z]*)%z([^%z]*)%z(.*)$'
+local function rest_of(rank, attempts, problem, spec, note)
+  return '\0' .. rank .. ' ' .. attempts .. '\0' .. problem .. '\0' .. spec .. '\0' .. note
 end
 
-local function put(key, row)
-  call('HSET', rows, key, row.state .. ' ' .. row.owner .. ' ' .. row.epoch .. ' ' .. row.counter .. ' ' ..
-    row.wait_until .. ' ' .. row.from .. ' ' .. row.order .. row.rest)
+-- Of the next owner. Never behind the clock: what a server forgot is not granted again.
+local function counter_after(counter)
+  return format('%.0f', math.max(counter + 1, removed + 1, now))
+end
+
+local function put(key, state, owner, epoch, counter, wait_until, from, order, rest)
+  call('HSET', rows, key, state .. ' ' .. owner .. ' ' .. epoch .. ' ' .. counter .. ' ' .. wait_until ..
+    ' ' .. from .. ' ' .. order .. rest)
 end
 
 local has_told = false
@@ -74,16 +73,4 @@ local function tell(key)
   end
   if not has_told then call('SPUBLISH', changes, '') end
   has_told = true
-end
-
-local function keep(key, row)
-  put(key, row)
-  tell(key)
-end
-
-local function give(row, session)
-  -- Never behind the clock: what a server forgot is not granted again.
-  local next = math.max(row.counter + 1, counter + 1, now)
-  row.owner, row.epoch, row.counter = session, epoch, format('%.0f', next)
-  row.from, row.order = '', ''
 end

@@ -13,13 +13,13 @@ local function place(key)
     call('ZREM', places, key)
     return
   end
-  local row = row_of(record)
-  if row.owner ~= '' then
-    call('ZADD', places, place_of(row.owner), key)
-  elseif tonumber(row.wait_until) > now_ms then
-    call('ZADD', places, waiting + row.wait_until, key)
+  local _, owner, _, _, wait_until, _, _, rest = match(record, row_pattern)
+  if owner ~= '' then
+    call('ZADD', places, place_of(owner), key)
+  elseif tonumber(wait_until) > now_ms then
+    call('ZADD', places, waiting + wait_until, key)
   else
-    local rank = details_of(row)
+    local rank = match(rest, rest_pattern)
     call('ZADD', places, -tonumber(rank), key)
   end
 end

@@ -24,18 +24,17 @@ struct Spoiling {
 };
 constexpr Spoiling spoilings[] = {
     {CatalogMistake::claim_ignores_lease,
-     "if row.owner ~= '' and row.owner ~= session and lives(row.owner) then", "if false then"},
-    {CatalogMistake::epoch_not_raised, "local next = math.max(row.counter + 1, counter + 1, now)",
-     "local next = row.counter"},
-    {CatalogMistake::counter_regresses, "math.max(row.counter + 1, counter + 1, now)",
-     "row.counter + 1"},
+     "if owner ~= '' and owner ~= session and lives(owner) then", "if false then"},
+    {CatalogMistake::epoch_not_raised,
+     "return format('%.0f', math.max(counter + 1, removed + 1, now))", "return counter"},
+    {CatalogMistake::counter_regresses, "math.max(counter + 1, removed + 1, now)", "counter + 1"},
     {CatalogMistake::unchecked_release,
-     "if row.owner ~= session or not is_same_epoch or not lasts(lease) then return {0} end",
-     "if what ~= 'release' and (row.owner ~= session or not is_same_epoch or not lasts(lease)) "
+     "if owner ~= session or not is_same_epoch or not lasts(lease) then return {0} end",
+     "if what ~= 'release' and (owner ~= session or not is_same_epoch or not lasts(lease)) "
      "then return {0} end"},
     {CatalogMistake::unchecked_epoch,
-     "if row.owner ~= session or not is_same_epoch or not lasts(lease) then return {0} end",
-     "if row.owner ~= session or not (is_same_epoch or what == 'write') or not lasts(lease) "
+     "if owner ~= session or not is_same_epoch or not lasts(lease) then return {0} end",
+     "if owner ~= session or not (is_same_epoch or what == 'write') or not lasts(lease) "
      "then return {0} end"},
     {CatalogMistake::change_skipped, "local upto = since + #entries",
      "local upto = since + #entries + 1"},
@@ -43,7 +42,7 @@ constexpr Spoiling spoilings[] = {
      "call('HDEL', rows, key)"},
     {CatalogMistake::trimming_not_told, "floor = floor + spare", ""},
     {CatalogMistake::failover_not_told, "or ARGV[6] ~= epoch", ""},
-    {CatalogMistake::offers_what_is_owned, "if row.owner ~= '' then\n    call('ZADD'",
+    {CatalogMistake::offers_what_is_owned, "if owner ~= '' then\n    call('ZADD'",
      "if false then\n    call('ZADD'"},
     {CatalogMistake::place_forgotten, "placed = placed + #entries",
      "placed = placed + #entries + 1"},
