@@ -2,10 +2,11 @@
 -- KEYS  1 rows     hash: key -> "state owner epoch counter wait_until_ms from order", then "rank attempts",
 --                  the error, the spec and the note, a NUL before each; from: the "epoch-counter" under
 --                  which it was handed to its owner, or empty; order: of its owner's last write.
---                  And what begins with a space is no row. " head" -> "birth_us epoch removed floor
---                  placed": of this history; the highest counter of a row that was removed; so many
---                  changes are no longer in the list; so many are noted in places. And " session" ->
---                  the time in us at which its lease ends
+--                  And what begins with a space is no row. " head" -> "epoch removed": the
+--                  highest of the topology, and the highest counter of a row that was removed.
+--                  " list" -> "birth_us floor placed": of this history; so many changes are no longer
+--                  in the list, and so many are noted in places. " session" -> the time in us at which
+--                  its lease ends
 --       2 changes  list: the key of a row for each change of one; and the channel that tells of it
 --       3 nodes    hash: session -> "ttl_ms info"
 --       4 places   sorted set: keys by where the row stands (catalog_places.lua)
@@ -23,21 +24,18 @@ local now_ms = math.floor(now / 1000)
 -- One look at all that a claim depends on.
 local head, record, lease = unpack(call('HMGET', rows, ' head', key, ' ' .. session))
 if sub(key, 1, 1) == ' ' then record = false end
-local birth, epoch, removed, floor, placed
-if head then
-  birth, epoch, removed, floor, placed = match(head, '^(%d+) (%d+) (%d+) (%d+) (%d+)$')
-  floor, placed = tonumber(floor), tonumber(placed)
-else
-  birth, epoch, removed, floor, placed = format('%.0f', now), '', '0', 0, 0
-  call('DEL', changes, places)
-end
+local epoch, removed = match(head or '-1 0', '^(%S+) (%d+)$')
 
-local function keep_head()
-  call('HSET', rows, ' head', format('%s %s %s %.0f %.0f', birth, epoch, removed, floor, placed))
+local function keep_list(birth, floor, placed)
+  call('HSET', rows, ' list', format('%s %.0f %.0f', birth, floor, placed))
 end
-if epoch ~= topology and tonumber(topology) > (tonumber(epoch) or -1) then
+if not head then
+  call('DEL', changes, places)
+  keep_list(format('%.0f', now), 0, 0)
+end
+if epoch ~= topology and tonumber(topology) > tonumber(epoch) then
   epoch = topology
-  keep_head()
+  call('HSET', rows, ' head', epoch .. ' ' .. removed)
 end
 
 local function lasts(lease) return lease and tonumber(lease) > now end
@@ -61,15 +59,22 @@ local function put(key, state, owner, epoch, counter, wait_until, from, order, r
     ' ' .. from .. ' ' .. order .. rest)
 end
 
+local function read_list()
+  local birth, floor, placed = match(call('HGET', rows, ' list'), '^(%d+) (%d+) (%d+)$')
+  return birth, tonumber(floor), tonumber(placed)
+end
+
 local has_told = false
 local function tell(key)
   local length = call('RPUSH', changes, key)
   -- Who is so far behind reads everything.
-  if length > most_changes and placed > floor then
+  if length > most_changes then
+    local birth, floor, placed = read_list()
     local spare = math.min(math.floor(length / 4), placed - floor)
-    call('LTRIM', changes, spare, -1)
-    floor = floor + spare
-    keep_head()
+    if spare > 0 then
+      call('LTRIM', changes, spare, -1)
+      keep_list(birth, floor + spare, placed)
+    end
   end
   if not has_told then call('SPUBLISH', changes, '') end
   has_told = true

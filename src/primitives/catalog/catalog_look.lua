@@ -52,6 +52,7 @@ if what == 'claimable' then
   return answer
 end
 
+local birth, floor = read_list()
 local since, last = tonumber(ARGV[7]), floor + call('LLEN', changes)
 if ARGV[5] ~= birth or ARGV[6] ~= epoch or since < floor or since > last then
   return {birth, epoch, format('%.0f', last), format('%.0f', now_ms)}

@@ -26,13 +26,13 @@ end
 
 -- Returns whether that was all.
 local function note_places(most)
+  local birth, floor, placed = read_list()
   local entries = call('LRANGE', changes, placed - floor, placed - floor + most - 1)
   local seen = {}
   for _, key in ipairs(entries) do
     if not seen[key] then place(key) end
     seen[key] = true
   end
-  placed = placed + #entries
-  if #entries > 0 then keep_head() end
+  if #entries > 0 then keep_list(birth, floor, placed + #entries) end
   return #entries < most
 end

@@ -29,7 +29,7 @@ if what == 'remove' then
       count = count + 1
     end
   end
-  if count > 0 then keep_head() end
+  if count > 0 then call('HSET', rows, ' head', epoch .. ' ' .. removed) end
   note_places(noted_at_once)
   return count
 end
