@@ -1,5 +1,7 @@
 // Nodes as they are run, and what they fetch from: secrets that change, URLs that are attacks, servers
 // with bad manners.
+#include <functional>
+
 #include "primitives/catalog/redis.h"
 #include "services/fleet/plan/records.h"
 #include "tests/with_client.h"
@@ -11,6 +13,26 @@ namespace warren::fleet {
 namespace {
 
 constexpr const char* prefix = "warren:fleet";  // as the commands have it by default
+
+using Rows = std::map<std::string, Row>;
+using Fact = std::function<bool(const Rows&)>;
+
+// Follows the rows until that is so, and gives them.
+awaitable<Rows> rows_when(Catalog& catalog, std::string what, Fact fact) {
+  Rows rows;
+  std::string position;
+  auto limit = Clock::now() + 90s;
+  for (;;) {
+    auto changes = co_await catalog.changes(position, Clock::now() + 1s, Clock::now() + 20s);
+    REQUIRE(changes);
+    position = changes->position;
+    if (changes->is_everything) rows.clear();
+    for (const auto& key : changes->removed) rows.erase(key);
+    for (auto& row : changes->rows) rows[row.key] = row;
+    if (fact(rows)) co_return rows;
+    REQUIRE_MESSAGE(Clock::now() < limit, what);
+  }
+}
 
 struct Origin {
   RedisServer redis;
@@ -35,15 +57,8 @@ struct Origin {
     testkit::run(all(redis, std::move(body), args...), 120s);
   }
 
-  std::map<std::string, Row> rows() {
-    std::map<std::string, Row> all;
-    auto look = [](Catalog& catalog, std::map<std::string, Row>& into) -> awaitable<void> {
-      auto changes = co_await catalog.changes("", Clock::now(), Clock::now() + 20s);
-      REQUIRE(changes);
-      for (auto& row : changes->rows) into[row.key] = row;
-    };
-    with_catalog(look, all);
-    return all;
+  Rows rows() {
+    return wait_until("there is a catalog", [](const Rows&) { return true; });
   }
   // Whatever the URL: what `repo add` would refuse, somebody else may have written.
   void put(const std::map<std::string, std::string>& urls) {
@@ -59,12 +74,17 @@ struct Origin {
     };
     with_catalog(add, urls);
   }
-  void wait_until(const char* what, std::function<bool(const std::map<std::string, Row>&)> fact) {
-    wait_for(90s, what, [&] { return fact(rows()); });
+  Rows wait_until(std::string what, Fact fact) {
+    Rows rows;
+    auto wait = [](Catalog& catalog, std::string& name, Fact& of, Rows& into) -> awaitable<void> {
+      into = co_await rows_when(catalog, name, of);
+    };
+    with_catalog(wait, what, fact, rows);
+    return rows;
   }
   void wait_until_served(const std::string& name) {
     wait_until("it is served",
-               [&](const auto& all) { return all.at(row_key(name, 0)).state == RowState::ready; });
+               [&](const Rows& all) { return all.at(row_key(name, 0)).state == RowState::ready; });
   }
 };
 
@@ -112,7 +132,7 @@ TEST_CASE("a token that is rotated in the middle of a run is found in no process
   wait_for(60s, "git waits for the next pack", fetch_waits);
   look_for_tokens("while git has the second one");
   let_go();
-  origin.wait_until("the new commit is served", [&](const auto& all) {
+  origin.wait_until("the new commit is served", [&](const Rows& all) {
     return all.at("one#0").note.find(commit) != std::string::npos;
   });
 
@@ -122,7 +142,7 @@ TEST_CASE("a token that is rotated in the middle of a run is found in no process
   git.commit("two", "apple_3\n");
   origin.put({{"two", server.url("gate/two")}});
   origin.wait_until("it is refused",
-                    [](const auto& all) { return !all.at("two#0").error.empty(); });
+                    [](const Rows& all) { return !all.at("two#0").error.empty(); });
   look_for_tokens("when it was refused");
   rotate(second);
   origin.wait_until_served("two");
@@ -161,7 +181,7 @@ TEST_CASE("a URL with options or helpers in it is refused when it is added, and 
   origin.fleet.add("good", {{"a.c", "int apple_1;\n"}});
   origin.fleet.start_node("n1");
   origin.wait_until("every one of them has failed, and the good one is served",
-                    [&](const auto& all) {
+                    [&](const Rows& all) {
                       return all.at("good#0").state == RowState::ready &&
                              std::ranges::all_of(attacks, [&](const auto& attack) {
                                return !all.at(row_key(attack.first, 0)).error.empty();
@@ -194,7 +214,7 @@ TEST_CASE("a host that hangs and one that sends garbage keep no repository of ot
   CHECK(std::ranges::any_of(urls, [&](const auto& url) {
     return url.first.starts_with("hang") && !rows.at(row_key(url.first, 0)).owner.empty();
   }));
-  origin.wait_until("garbage is refused", [](const auto& all) {
+  origin.wait_until("garbage is refused", [](const Rows& all) {
     return !all.at("garbage#0").error.empty() && !all.at("nonsense#0").error.empty();
   });
 }

@@ -265,8 +265,12 @@ TEST_CASE("the replicas of a node that drains go to the zone that has no other")
     auto& router = fleet.start_router();
     auto& first = fleet.start_node(in_zone(fleet, "n1", "east"));
     fleet.start_node(in_zone(fleet, "n2", "west"));
-    std::size_t files = 18;
-    co_await eventually(60s, "all are served", finds_all, router, files);
+    auto are_ready = [](Fleet& of) -> awaitable<bool> {
+      auto all = co_await of.catalog.changes("", Clock::now(), Clock::now() + 20s);
+      co_return all && all->rows.size() == 12 &&
+          std::ranges::all_of(all->rows, [](auto& row) { return row.state == RowState::ready; });
+    };
+    co_await eventually(60s, "all replicas are served", are_ready, fleet);
     fleet.start_node(in_zone(fleet, "n3", "east"));
     fleet.start_node(in_zone(fleet, "n4", "west"));
     auto are_there = [](Fleet& of) -> awaitable<bool> {

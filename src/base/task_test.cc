@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include <atomic>
+#include <future>
 #include <thread>
 
 using namespace warren;
@@ -226,6 +228,41 @@ TEST_CASE("a long computation runs on the pool and its result comes back to the 
     auto there = co_await on_pool(pool, id, here);
     CHECK(there != here);
     CHECK(std::this_thread::get_id() == here);
+    pool.join();
+  }());
+}
+
+// So what is reserved for it stays reserved for as long as it takes.
+TEST_CASE("who is cancelled during a long computation leaves when that has ended") {
+  run([]() -> awaitable<void> {
+    struct Computation {
+      std::promise<void> may_end;
+      std::atomic<bool> has_begun = false, has_ended = false;
+    } computation;
+    auto compute = [](Computation* it) {
+      it->has_begun = true;
+      it->may_end.get_future().wait();
+      return it->has_ended = true;
+    };
+    asio::thread_pool pool(1);
+    TaskGroup tasks(co_await asio::this_coro::executor);
+    tasks.start("test.compute",
+                [](asio::thread_pool& on, auto what, Computation* it) -> awaitable<void> {
+                  co_await on_pool(on, what, it);
+                }(pool, compute, &computation));
+    while (!computation.has_begun) co_await sleep_for(1ms);
+    tasks.stop();
+    auto join = [](TaskGroup& group, Computation& it) -> awaitable<bool> {
+      co_await group.join();
+      co_return it.has_ended.load();
+    };
+    auto let_end = [](Computation& it) -> awaitable<void> {
+      co_await sleep_for(20ms);  // time in which one that does not wait would leave
+      it.may_end.set_value();
+    };
+    using namespace asio::experimental::awaitable_operators;
+    bool has_waited = co_await (join(tasks, computation) && let_end(computation));
+    CHECK(has_waited);
     pool.join();
   }());
 }

@@ -2,10 +2,11 @@
 -- KEYS  1 rows     hash: key -> "state owner epoch counter wait_until_ms from order", then "rank attempts",
 --                  the error, the spec and the note, a NUL before each; from: the "epoch-counter" under
 --                  which it was handed to its owner, or empty; order: of its owner's last write.
---                  And what begins with a space is no row. " head" -> "birth_us epoch counter floor
---                  placed": of this history; no row that was removed had a higher counter; so many
---                  changes are no longer in the list; so many are noted in places. And " session" ->
---                  the time in us at which its lease ends
+--                  And what begins with a space is no row. " head" -> "epoch removed": the
+--                  highest of the topology, and the highest counter of a row that was removed.
+--                  " list" -> "birth_us floor placed": of this history; so many changes are no longer
+--                  in the list, and so many are noted in places. " session" -> the time in us at which
+--                  its lease ends
 --       2 changes  list: the key of a row for each change of one; and the channel that tells of it
 --       3 nodes    hash: session -> "ttl_ms info"
 --       4 places   sorted set: keys by where the row stands (catalog_places.lua)
@@ -23,67 +24,58 @@ local now_ms = math.floor(now / 1000)
 -- One look at all that a claim depends on.
 local head, record, lease = unpack(call('HMGET', rows, ' head', key, ' ' .. session))
 if sub(key, 1, 1) == ' ' then record = false end
-local birth, epoch, counter, floor, placed
-if head then
-  birth, epoch, counter, floor, placed = match(head, '^(%d+) (%d+) (%d+) (%d+) (%d+)$')
-  counter, floor, placed = tonumber(counter), tonumber(floor), tonumber(placed)
-else
-  birth, epoch, counter, floor, placed = format('%.0f', now), '', 0, 0, 0
-  call('DEL', changes, places)
-end
+local epoch, removed = match(head or '-1 0', '^(%S+) (%d+)$')
 
-local function keep_head()
-  call('HSET', rows, ' head', format('%s %s %.0f %.0f %.0f', birth, epoch, counter, floor, placed))
+local function keep_list(birth, floor, placed)
+  call('HSET', rows, ' list', format('%s %.0f %.0f', birth, floor, placed))
 end
-if epoch ~= topology and tonumber(topology) > (tonumber(epoch) or -1) then
+if not head then
+  call('DEL', changes, places)
+  keep_list(format('%.0f', now), 0, 0)
+end
+if epoch ~= topology and tonumber(topology) > tonumber(epoch) then
   epoch = topology
-  keep_head()
+  call('HSET', rows, ' head', epoch .. ' ' .. removed)
 end
 
 local function lasts(lease) return lease and tonumber(lease) > now end
 local function lives(session) return lasts(call('HGET', rows, ' ' .. session)) end
 
--- rest: what stays as it is when the owner changes. details_of tells what is in it.
-local function row_of(record)
-  local state, owner, epoch, counter, wait_until, from, order, rest =
-    match(record, '^(%l+) (%S*) (%d+) (%d+) (%d+) ([%d-]*) (%d*)()')
-  return {state = state, owner = owner, epoch = epoch, counter = counter, wait_until = wait_until,
-          from = from, order = order, rest = sub(record, rest)}
-end
-local function details_of(row)
-  return match(row.rest, '^%z(-?%d+) (%d+)%z([^%z]*)%z([^%z]*)%z(.*)$')
-end
-local function set_details(row, rank, attempts, problem, spec, note)
-  row.rest = '\0' .. rank .. ' ' .. attempts .. '\0' .. problem .. '\0' .. spec .. '\0' .. note
+-- State, owner, epoch, counter, wait_until, from, order, and what does not change with the owner.
+local row_pattern = '^(%l+) (%S*) (%d+) (%d+) (%d+) ([%d-]*) (%d*)(%z.*)$'
+-- Rank, attempts, error, spec, note.
+local rest_pattern = '^%z(-?%d+) (%d+)%z([^%z]*)%z([^%z]*)%z(.*)$'
+local function rest_of(rank, attempts, problem, spec, note)
+  return '\0' .. rank .. ' ' .. attempts .. '\0' .. problem .. '\0' .. spec .. '\0' .. note
 end
 
-local function put(key, row)
-  call('HSET', rows, key, row.state .. ' ' .. row.owner .. ' ' .. row.epoch .. ' ' .. row.counter .. ' ' ..
-    row.wait_until .. ' ' .. row.from .. ' ' .. row.order .. row.rest)
+-- Of the next owner. Never behind the clock: what a server forgot is not granted again.
+local function counter_after(counter)
+  return format('%.0f', math.max(counter + 1, removed + 1, now))
+end
+
+local function put(key, state, owner, epoch, counter, wait_until, from, order, rest)
+  call('HSET', rows, key, state .. ' ' .. owner .. ' ' .. epoch .. ' ' .. counter .. ' ' .. wait_until ..
+    ' ' .. from .. ' ' .. order .. rest)
+end
+
+local function read_list()
+  local birth, floor, placed = match(call('HGET', rows, ' list'), '^(%d+) (%d+) (%d+)$')
+  return birth, tonumber(floor), tonumber(placed)
 end
 
 local has_told = false
 local function tell(key)
   local length = call('RPUSH', changes, key)
   -- Who is so far behind reads everything.
-  if length > most_changes and placed > floor then
+  if length > most_changes then
+    local birth, floor, placed = read_list()
     local spare = math.min(math.floor(length / 4), placed - floor)
-    call('LTRIM', changes, spare, -1)
-    floor = floor + spare
-    keep_head()
+    if spare > 0 then
+      call('LTRIM', changes, spare, -1)
+      keep_list(birth, floor + spare, placed)
+    end
   end
   if not has_told then call('SPUBLISH', changes, '') end
   has_told = true
-end
-
-local function keep(key, row)
-  put(key, row)
-  tell(key)
-end
-
-local function give(row, session)
-  -- Never behind the clock: what a server forgot is not granted again.
-  local next = math.max(row.counter + 1, counter + 1, now)
-  row.owner, row.epoch, row.counter = session, epoch, format('%.0f', next)
-  row.from, row.order = '', ''
 end

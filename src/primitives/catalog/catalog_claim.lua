@@ -3,13 +3,13 @@
 -- {-2}: the session's own lease has ended.
 if not lasts(lease) then return {-2} end
 if not record then return {-1} end
-local row = row_of(record)
-local is_mine = row.owner == session and not (ARGV[5] == 'anew' and row.epoch ~= epoch)
-if not is_mine then
-  if row.owner ~= '' and row.owner ~= session and lives(row.owner) then return {0, row.owner} end
-  if row.owner == '' and tonumber(row.wait_until) > now_ms then return {0, ''} end
-  give(row, session)
-  row.state, row.wait_until = 'claimed', '0'
-  keep(key, row)
+local _, owner, its_epoch, counter, wait_until, _, _, rest = match(record, row_pattern)
+if owner == session and not (ARGV[5] == 'anew' and its_epoch ~= epoch) then
+  return {1, its_epoch, counter}
 end
-return {1, row.epoch, row.counter}
+if owner ~= '' and owner ~= session and lives(owner) then return {0, owner} end
+if owner == '' and tonumber(wait_until) > now_ms then return {0, ''} end
+counter = counter_after(counter)
+put(key, 'claimed', session, epoch, counter, '0', '', '', rest)
+tell(key)
+return {1, epoch, counter}

@@ -28,9 +28,10 @@ if what == 'claimable' then
       local place = place_of(session)
       local held = call('ZRANGEBYSCORE', places, place, place, 'LIMIT', 0, left)
       for _, key in ipairs(held) do
-        local row = row_of(call('HGET', rows, key))
-        row.owner, row.state = '', 'free'
-        keep(key, row)
+        local _, _, its_epoch, counter, wait_until, from, order, rest =
+          match(call('HGET', rows, key), row_pattern)
+        put(key, 'free', '', its_epoch, counter, wait_until, from, order, rest)
+        tell(key)
       end
       left = left - #held
       if left > 0 then
@@ -51,6 +52,7 @@ if what == 'claimable' then
   return answer
 end
 
+local birth, floor = read_list()
 local since, last = tonumber(ARGV[7]), floor + call('LLEN', changes)
 if ARGV[5] ~= birth or ARGV[6] ~= epoch or since < floor or since > last then
   return {birth, epoch, format('%.0f', last), format('%.0f', now_ms)}

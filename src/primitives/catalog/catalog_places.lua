@@ -13,26 +13,26 @@ local function place(key)
     call('ZREM', places, key)
     return
   end
-  local row = row_of(record)
-  if row.owner ~= '' then
-    call('ZADD', places, place_of(row.owner), key)
-  elseif tonumber(row.wait_until) > now_ms then
-    call('ZADD', places, waiting + row.wait_until, key)
+  local _, owner, _, _, wait_until, _, _, rest = match(record, row_pattern)
+  if owner ~= '' then
+    call('ZADD', places, place_of(owner), key)
+  elseif tonumber(wait_until) > now_ms then
+    call('ZADD', places, waiting + wait_until, key)
   else
-    local rank = details_of(row)
+    local rank = match(rest, rest_pattern)
     call('ZADD', places, -tonumber(rank), key)
   end
 end
 
 -- Returns whether that was all.
 local function note_places(most)
+  local birth, floor, placed = read_list()
   local entries = call('LRANGE', changes, placed - floor, placed - floor + most - 1)
   local seen = {}
   for _, key in ipairs(entries) do
     if not seen[key] then place(key) end
     seen[key] = true
   end
-  placed = placed + #entries
-  if #entries > 0 then keep_head() end
+  if #entries > 0 then keep_list(birth, floor, placed + #entries) end
   return #entries < most
 end

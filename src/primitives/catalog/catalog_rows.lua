@@ -8,10 +8,8 @@ if what == 'add' then
   for i = 5, #ARGV, 3 do
     local key, rank, spec = ARGV[i], ARGV[i + 1], ARGV[i + 2]
     if call('HEXISTS', rows, key) == 0 then
-      local row = {state = 'free', owner = '', epoch = '0', counter = '0', wait_until = '0', from = '',
-                   order = ''}
-      set_details(row, rank, '0', '', spec, '')
-      keep(key, row)
+      put(key, 'free', '', '0', '0', '0', '', '', rest_of(rank, '0', '', spec, ''))
+      tell(key)
       count = count + 1
     end
   end
@@ -24,27 +22,29 @@ if what == 'remove' then
     local key = ARGV[i]
     local record = sub(key, 1, 1) ~= ' ' and call('HGET', rows, key)
     if record then
-      counter = math.max(counter, row_of(record).counter)
+      local _, _, _, counter = match(record, row_pattern)
+      if tonumber(counter) > tonumber(removed) then removed = counter end
       call('HDEL', rows, key)
       tell(key)
       count = count + 1
     end
   end
-  if count > 0 then keep_head() end
+  if count > 0 then call('HSET', rows, ' head', epoch .. ' ' .. removed) end
   note_places(noted_at_once)
   return count
 end
 
 if not record then return 0 end
-local row = row_of(record)
-local rank, attempts, problem, spec, note = details_of(row)
+local state, owner, its_epoch, counter, wait_until, from, order, rest = match(record, row_pattern)
+local rank, attempts, problem, spec, note = match(rest, rest_pattern)
 if ARGV[5] == 'rank' then rank = ARGV[8] end
 if ARGV[6] == 'spec' then spec = ARGV[9] end
 if ARGV[7] == 'wait' then
-  row.wait_until, attempts = '0', '0'
-  if row.state == 'failed' then row.state = 'free' end
+  wait_until, attempts = '0', '0'
+  if state == 'failed' then state = 'free' end
 end
-set_details(row, rank, attempts, problem, spec, note)
-keep(key, row)
+rest = rest_of(rank, attempts, problem, spec, note)
+put(key, state, owner, its_epoch, counter, wait_until, from, order, rest)
+tell(key)
 note_places(noted_at_once)
 return 1

@@ -18,8 +18,11 @@ void Returns::on_released(const Claim& claim, const Result<>& answer) {
   if (!is_over(answer)) return;
   auto owed = owed_.find(claim.key);
   if (owed != owed_.end() && owed->second.claim.epoch <= claim.epoch) owed_.erase(owed);
+  // What was refused may be ours all the same: a lease that had ended by a clock which was ahead lasts
+  // again. Likewise under another epoch, be it a lower one: a server that lost the claim which was given
+  // back may have made an earlier call since. Whether it is, the changes tell.
   auto own = own_rows_.find(claim.key);
-  if (own != own_rows_.end() && own->second.epoch <= claim.epoch) own_rows_.erase(own);
+  if (answer && own != own_rows_.end() && own->second.epoch == claim.epoch) own_rows_.erase(own);
 }
 
 void Returns::on_changes(const Changes& changes, const NodeSession& session) {

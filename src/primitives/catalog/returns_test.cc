@@ -78,4 +78,17 @@ TEST_CASE("the answer to an older release settles nothing of a newer claim") {
   CHECK(due[0].how.error == "again");
 }
 
+TEST_CASE("a row that is ours under a lower epoch is due, when a higher one turns out to be over") {
+  // A server that had lost the newer claim made an earlier call.
+  Returns returns;
+  returns.owe({"n1/1", "a", newer}, {});
+  returns.on_changes(told_of(own_row(older)), "n1/1");
+  returns.on_released({"n1/1", "a", newer}, fail(Errc::lease_lost, "it is not of this epoch"));
+  auto due = returns.due(nothing_is_known);
+  REQUIRE(due.size() == 1);
+  CHECK(due[0].claim.epoch == older);
+  returns.on_released({"n1/1", "a", older}, ok);
+  CHECK(returns.due(nothing_is_known).empty());
+}
+
 }  // namespace warren

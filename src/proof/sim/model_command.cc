@@ -98,13 +98,13 @@ Reply run_command(Execution& x, const CommandSpec& command, Args args) {
   auto is_in = [&](std::span<const std::string_view> names) {
     return std::ranges::find(names, command.name) != names.end();
   };
-  static constexpr std::array<std::string_view, 39> reading{
-      "HGET",     "HMGET",  "HGETALL", "HEXISTS",       "HLEN",   "HSCAN",     "EXISTS",
-      "TYPE",     "PTTL",   "TTL",     "PEXPIRETIME",   "SCAN",   "DBSIZE",    "LLEN",
-      "LRANGE",   "LINDEX", "LPOS",    "SMEMBERS",      "SCARD",  "SISMEMBER", "ZSCORE",
-      "ZCARD",    "ZCOUNT", "ZRANGE",  "ZRANGEBYSCORE", "XLEN",   "XRANGE",    "XREVRANGE",
-      "XREAD",    "XINFO",  "GET",     "MGET",          "STRLEN", "PING",      "TIME",
-      "SPUBLISH", "EVAL",   "EVALSHA", "ZRANGEBYLEX"};
+  static constexpr std::array<std::string_view, 40> reading{
+      "HKEYS",     "HGET",     "HMGET",  "HGETALL", "HEXISTS",       "HLEN",   "HSCAN",
+      "EXISTS",    "TYPE",     "PTTL",   "TTL",     "PEXPIRETIME",   "SCAN",   "DBSIZE",
+      "LLEN",      "LRANGE",   "LINDEX", "LPOS",    "SMEMBERS",      "SCARD",  "SISMEMBER",
+      "ZSCORE",    "ZCARD",    "ZCOUNT", "ZRANGE",  "ZRANGEBYSCORE", "XLEN",   "XRANGE",
+      "XREVRANGE", "XREAD",    "XINFO",  "GET",     "MGET",          "STRLEN", "PING",
+      "TIME",      "SPUBLISH", "EVAL",   "EVALSHA", "ZRANGEBYLEX"};
   static constexpr std::array<std::string_view, 17> shrinking{
       "HDEL",    "DEL",   "UNLINK", "EXPIRE", "PEXPIRE", "EXPIREAT", "PEXPIREAT",
       "PERSIST", "LPOP",  "RPOP",   "LTRIM",  "LREM",    "SREM",     "ZREMRANGEBYSCORE",

@@ -130,7 +130,8 @@ void CatalogKeeper::on_released(Clock::time_point now, Clock::time_point since, 
   bool is_refused = !answer && answer.error().code == Errc::lease_lost;
   if (!answer && !is_refused) return;
   note(now, answer ? Kind::released : Kind::refused, claim, since);
-  if (claim.session == session_) given_back_[claim.key] = now;
+  // A refusal settles nothing: a clock that stepped back may have made the lease last again.
+  if (answer && claim.session == session_) given_back_[claim.key] = {claim.epoch, now};
 }
 
 void CatalogKeeper::on_written(Clock::time_point now, Clock::time_point since, const Claim& claim,
@@ -189,8 +190,11 @@ std::vector<CatalogKeeper::Stray> CatalogKeeper::strays() const {
   if (session_.empty()) return found;
   for (auto& [key, told] : told_) {
     if (told.row.owner != session_ || held_.contains(key) || asked_.contains(key)) continue;
+    // Told of what was given back meanwhile. Under another epoch it is ours once more.
     auto back = given_back_.find(key);
-    if (back != given_back_.end() && told.at <= back->second) continue;
+    if (back != given_back_.end() && told.at <= back->second.at &&
+        told.row.epoch == back->second.epoch)
+      continue;
     auto highest = highest_.find(key);
     bool is_new = highest == highest_.end() || told.row.epoch > highest->second;
     found.push_back({{session_, key, told.row.epoch}, is_new, told.since});

@@ -107,8 +107,12 @@ class CatalogKeeper {
   std::map<std::string, Held> held_;
   std::set<std::string> asked_;
   std::map<std::string, Told> told_;
-  std::map<std::string, FencingToken> highest_;          // that was ever ours
-  std::map<std::string, Clock::time_point> given_back_;  // the catalog says so, since then
+  std::map<std::string, FencingToken> highest_;  // that was ever ours
+  struct GivenBack {
+    FencingToken epoch;
+    Clock::time_point at;  // the catalog says so, since then
+  };
+  std::map<std::string, GivenBack> given_back_;
   std::deque<Claim> over_;
   std::uint64_t notes_ = 0;
 };

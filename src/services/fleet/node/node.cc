@@ -115,7 +115,8 @@ awaitable<void> FleetNode::live() {
     while (lease_->session().empty()) co_await lease_->session_changed("");
     auto session = lease_->session();
     co_await (one_life(session) || lease_->session_changed(session));
-    // The rows are no longer ours; what they were is still in memory.
+    // The rows are no longer ours; what they were is still in memory. Builds that were under way have
+    // ended, since their tasks have waited for them: so nothing needs what is reserved.
     tasks_ = nullptr;
     for (const auto* rows : {&owned_, &coming_}) {
       for (const auto& [key, owned] : *rows) {
