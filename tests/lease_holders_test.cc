@@ -114,6 +114,34 @@ TEST_CASE("who waits is handed the lease in the order of asking") {
   }
 }
 
+TEST_CASE("a grant that came before its waiter could hear of it is asked for") {
+  RedisServer server;
+  FaultyLink link(server.port());
+  with_sessions(
+      {settings_for(server), settings_for(link.port())}, 60s,
+      [](Sessions& holders, FaultyLink& way, RedisServer& redis) -> awaitable<void> {
+        LeaseTerms terms{"{t}:job", "alice"}, other{"{t}:other", "bob"};
+        auto held = co_await holders[0]->try_acquire(terms);
+        REQUIRE(held);
+        auto first = co_await holders[1]->try_acquire(other);  // so that it has a session
+        REQUIRE(first);
+        way.delay(Direction::to_client, 1s);  // and a subscription stands a second later
+        auto wait_in_line = [](LeaseSession& session, LeaseTerms wanted) -> Async<> {
+          auto lease = co_await acquire(session, std::move(wanted));
+          REQUIRE_MESSAGE(lease, lease.error().what);
+          co_return ok;
+        };
+        TaskGroup waiters(holders[0]->client().executor());
+        waiters.start("waiter", wait_in_line(*holders[1], terms));
+        auto in_line = [](RedisServer& r) { return r.cli({"LLEN", "{t}:job:queue"}) == "1"; };
+        co_await eventually(10s, "it is in line", in_line, redis);
+        auto released = co_await held->release();
+        CHECK(released);
+        co_await waiters.join();  // long before it would look by itself: after a ttl, 60 s
+      },
+      link, server);
+}
+
 TEST_CASE("a holder that is cut off knows that its lease is over before anybody else has it") {
   RedisServer server;
   for (auto terms : both_ways) {
@@ -227,6 +255,35 @@ TEST_CASE("who holds a lease below a token that was shown meanwhile is given a h
         CHECK(is_ours(*lease));
       },
       terms);
+}
+
+TEST_CASE("a write under a token that the own renewal has just replaced is sent again") {
+  RedisServer server;
+  FaultyLink link(server.port());
+  with_sessions(
+      {settings_for(link.port()), settings_for(server)}, 3s,
+      [](Sessions& holders, FaultyLink& way, RedisServer& redis) -> awaitable<void> {
+        LeaseTerms terms{"{t}:job", "alice", 3s};
+        auto lease = co_await holders[0]->try_acquire(terms);
+        REQUIRE_MESSAGE(lease, lease.error().what);
+        auto old = lease->token();
+        way.delay(Direction::to_client, 500ms);
+        FencingToken lost{old.epoch, old.counter + 1'000'000};
+        auto written = co_await run_guarded(holders[1]->client(), "{t}:job:fence", lost,
+                                            Command("SET", "{t}:state", "bob's"));
+        REQUIRE(written);
+        auto before = redis.cli({"GET", "{t}:job:fence"});
+        auto is_raised = [](RedisServer& r, std::string& fence) {
+          return r.cli({"GET", "{t}:job:fence"}) != fence;
+        };
+        co_await eventually(10s, "a renewal has raised the token, and its answer is on its way",
+                            is_raised, redis, before);
+        auto guarded = co_await lease->guarded(Command("SET", "{t}:state", "alice's"));
+        CHECK_MESSAGE(guarded, guarded.error().what);
+        CHECK(lease->token() > lost);
+        CHECK(redis.cli({"GET", "{t}:state"}) == "alice's");
+      },
+      link, server);
 }
 
 TEST_CASE("a plain SET NX PX of an older client is respected, and loses nothing to us") {
@@ -394,15 +451,19 @@ TEST_CASE("a replicated lease needs every replica; without one it is undone and 
 
 TEST_CASE("closing a session gives back what it holds at once") {
   RedisServer server;
-  with_sessions(two(server), 60s, [](Sessions& holders) -> awaitable<void> {
-    LeaseTerms terms{"{t}:job", "alice"};
-    auto held = co_await holders[0]->try_acquire(terms);
-    REQUIRE(held);
-    co_await holders[0]->close();
-    CHECK(held->state() == LeaseState::ended);
-    auto next = co_await holders[1]->try_acquire(terms);
-    CHECK(next);
-  });
+  with_sessions(
+      two(server), 60s,
+      [](Sessions& holders, RedisServer& redis) -> awaitable<void> {
+        LeaseTerms terms{"{t}:job", "alice"};
+        auto held = co_await holders[0]->try_acquire(terms);
+        REQUIRE(held);
+        co_await holders[0]->close();
+        CHECK(held->state() == LeaseState::ended);
+        CHECK(redis.cli_words({"KEYS", "warren:session:*"}).empty());
+        auto next = co_await holders[1]->try_acquire(terms);
+        CHECK(next);
+      },
+      server);
 }
 
 TEST_CASE("a release that the server forbids says so, and the lease does not stay for ever") {
