@@ -1252,6 +1252,42 @@ TEST_CASE("a value that was fetched from another history is not shown") {
   }
 }
 
+TEST_CASE(
+    "a value that waits for its place in the log is fetched again when the server is another") {
+  Bench b;
+  b.load(text("5-1 x:1"));
+  b.notify(R"({"type":"node","id":"a"})");
+  b.answer(b.expect(Kind::fetch), array({text("5-2 x:2"), text("theirs")}));
+  CHECK(!b.has("a"));
+  b.machine.on_connected(b.now, 6);
+  b.answer(b.expect(Kind::tail), text("5-1 x:1"));
+  auto fetch = b.expect(Kind::fetch);
+  CHECK(fetch.words.back() == "{c}:nodes:a");
+  b.answer(fetch, array({text("5-1 x:1"), text("theirs")}));
+  CHECK(b.has("a"));
+}
+
+TEST_CASE("when all is read again, values are merged with those that are shown") {
+  auto t = terms();
+  t.types[0].merge = [](std::optional<std::string_view> local, std::string_view incoming) {
+    return fmt::format("{}{}", local.value_or(""), incoming);
+  };
+  Bench b(t);
+  b.load(text("6-7 y:6"));
+  b.push(pushed("6-8", "y:6", "y:7", "a"));
+  CHECK(b.has("a"));
+  b.push(pushed("6-9", "y:8", "y:9", "z"));  // the log no longer has what is between the two
+  b.answer(b.expect(Kind::catch_up), array({logged("6-9", "y:8", "y:9", "z")}));
+  b.answer(b.expect(Kind::probe), array({}));
+  b.now += 2s;
+  b.answer(b.expect(Kind::tail), text("6-9 y:9"));
+  b.answer(b.expect(Kind::scan), array({text("0"), array({text("{c}:nodes:a")})}));
+  b.answer(b.expect(Kind::load), array({text("6-9 y:9"), text("2")}));
+  b.answer(b.expect(Kind::catch_up), array({}));
+  b.machine.publish();
+  CHECK(b.machine.snapshot()->find(0, "a")->value() == "12");
+}
+
 TEST_CASE("a deletion that comes while all is read is not undone by a value from before it") {
   for (bool skips : {false, true}) {  // as a planted mistake does
     Bench b(terms(), {.skips_deletes = skips});
