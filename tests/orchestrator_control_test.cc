@@ -368,9 +368,12 @@ TEST_CASE("a workflow's time begins when its goal is heard of, whatever the stam
 
 namespace {
 
-// As the Go program writes and tells an artefact.
-std::string go_artefact(RedisServer& redis, const std::string& type, const std::string& source,
-                        const std::string& role, bool is_told) {
+// As the Go program writes an artefact, and the event by which it tells it.
+struct GoArtefact {
+  std::string id, event;
+};
+GoArtefact write_go_artefact(RedisServer& redis, const std::string& type, const std::string& source,
+                             const std::string& role) {
   auto id = uuid4(), logical = uuid4();
   auto sources = source.empty() ? std::string("null") : "[\"" + source + "\"]";
   redis.cli({"HSET",
@@ -398,6 +401,12 @@ std::string go_artefact(RedisServer& redis, const std::string& type, const std::
       R"("payload":"\u003cx\u003e","source_artefacts":{},"produced_by_role":"{}",)"
       R"("created_at_ms":1761900000123}})",
       id, logical, type, sources, role);
+  return {std::move(id), std::move(event)};
+}
+
+std::string go_artefact(RedisServer& redis, const std::string& type, const std::string& source,
+                        const std::string& role, bool is_told) {
+  auto [id, event] = write_go_artefact(redis, type, source, role);
   if (is_told) redis.cli({"PUBLISH", "holt:demo:artefact_events", event});
   return id;
 }
@@ -481,6 +490,52 @@ TEST_CASE("what the Go program left is continued, and what it tells is heard") {
           co_return ok;
         };
         co_await eventually(20s, "it is in the index", is_listed, board, told);
+        co_await running.kill();
+      });
+}
+
+TEST_CASE("a result that the Go program tells while its claim is read is not missed") {
+  with_server_and_agents(
+      one_coder(), [](Board& board, Agents& crew, RedisServer& redis) -> awaitable<void> {
+        Running running(board, terms_for(crew), 1);
+        auto goal = co_await new_goal(board);
+        auto claim = co_await eventually_claimed(board, goal.id, ClaimStatus::pending_exclusive);
+        co_await eventually(20s, "it hears everything", is_ready, running);
+        auto result = write_go_artefact(redis, "Code", goal.id, "coder");
+        // Because of the first event the claim is read, and no index has the result yet.
+        auto doubt =
+            fmt::format(R"({{"event":"claim_completed","data":{{"claim_id":"{}"}}}})", claim.id);
+        redis.cli(
+            {"EVAL",
+             "redis.call('PUBLISH', KEYS[1], ARGV[1]) redis.call('PUBLISH', KEYS[2], ARGV[2])", "2",
+             "holt:demo:workflow_events", "holt:demo:artefact_events", doubt, result.event});
+        co_await eventually_claimed(board, goal.id, ClaimStatus::complete);
+        co_await running.kill();
+      });
+}
+
+TEST_CASE("a review that the Go program took counts, also when no index has it yet") {
+  auto agents = one_coder();
+  agents.roles.push_back("reviewer");
+  with_server_and_agents(
+      agents, [](Board& board, Agents& crew, RedisServer& redis) -> awaitable<void> {
+        Running running(board, terms_for(crew), 1);
+        co_await eventually(20s, "it hears everything", is_ready, running);
+        auto goal = go_artefact(redis, "GoalDefined", "", "user", false);
+        auto review = go_artefact(redis, "Review", goal, "reviewer", false);
+        redis.cli({"HSET", "holt:demo:artefact:" + review, "payload", "{}"});
+        auto claim =
+            go_claim(redis, goal, "pending_review",
+                     {"granted_review_agents", R"(["reviewer"])", "phase_state",
+                      fmt::format(R"({{"current":"review","granted_agents":["reviewer"],)"
+                                  R"("received":{{"reviewer":"{}"}},"start_time_ms":1,)"
+                                  R"("all_bids":{{"coder":"exclusive","reviewer":"review"}}}})",
+                                  review)});
+        redis.cli({"PUBLISH", "holt:demo:claim_events",
+                   fmt::format(R"({{"id":"{}","artefact_id":"{}","status":"pending_review"}})",
+                               claim, goal)});
+        auto approved = co_await eventually_claimed(board, goal, ClaimStatus::pending_exclusive);
+        CHECK(approved.granted_exclusive_agent == "coder");
         co_await running.kill();
       });
 }

@@ -465,6 +465,13 @@ TEST_CASE("while it is paused nothing is granted, but work ends") {
   queued.busy.clear();
   queued.is_paused = true;
   CHECK(decide(queued, terms).is_nothing());
+  auto rework = fresh_claim();
+  rework.target.role = "coder";
+  rework.claim.status = ClaimStatus::pending_assignment;
+  rework.is_paused = true;
+  CHECK(decide(rework, terms).is_nothing());
+  rework.is_paused = false;
+  CHECK(granted_to(decide(rework, terms)) == Words{"coder/exclusive"});
 }
 
 TEST_CASE("a question waits for its answer, whoever gives it") {
