@@ -127,6 +127,24 @@ TEST_CASE("a grant for a claim that does not name the role in its phase is not w
   });
 }
 
+TEST_CASE("what was told before it was granted is worked off, though nobody tells it again") {
+  on_board([](Board& board, RedisServer&, TempFolder& folder) -> awaitable<void> {
+    auto terms = role_of(folder, code);
+    terms.sweep_every = 20ms;
+    auto body = [](Board& on, Agent&) -> awaitable<void> {
+      auto claim = co_await goal(on);
+      Announcement early = Grant{"Coder", claim.id, BidType::exclusive};
+      value_of(co_await on.announce(early));
+      auto other = co_await goal(on);
+      co_await grant(on, other);
+      co_await result_of(on, other);  // by then the first one was looked at
+      value_of(co_await on.update_claim(claim, granted(claim, BidType::exclusive)));
+      co_await result_of(on, claim);
+    };
+    co_await with_agent(board, terms, body);
+  });
+}
+
 TEST_CASE("what was granted while the agent was away, or deaf, is found") {
   on_board([](Board& board, RedisServer& redis, TempFolder& folder) -> awaitable<void> {
     auto early = co_await goal(board);

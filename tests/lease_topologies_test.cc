@@ -48,6 +48,29 @@ TEST_CASE("a lease survives a failover that lost nothing, under a token of the n
   }
 }
 
+TEST_CASE("a replicated lease is not granted while a replica that the sentinels know is away") {
+  SentinelTrio trio;
+  with_sessions(
+      {settings_for(trio)}, 20s,
+      [](Sessions& holders, SentinelTrio& servers) -> awaitable<void> {
+        LeaseTerms terms{"{t}:job", "alice", 5s, true};
+        auto lease = co_await acquire(*holders[0], terms);
+        REQUIRE_MESSAGE(lease, lease.error().what);
+        auto released = co_await lease->release();
+        CHECK(released);
+        auto& primary = servers.primary();
+        servers.replicas()[0]->kill();
+        // The primary then knows of one alone.
+        auto has_left = [](RedisServer& r) { return r.info("connected_slaves") == "1"; };
+        co_await eventually(40s, "the replica has left", has_left, primary);
+        auto refused = co_await holders[0]->try_acquire(terms);
+        REQUIRE(!refused);
+        CHECK(refused.error().code == Errc::unavailable);
+        CHECK(refused.error().what.contains("replicas"));
+      },
+      trio);
+}
+
 TEST_CASE("who waits in line over a failover is still handed the lease") {
   SentinelTrio trio;
   with_sessions(
