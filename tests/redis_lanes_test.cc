@@ -117,6 +117,30 @@ TEST_CASE("who may not use WAIT learns of no replicas, and does not flood the se
       server);
 }
 
+TEST_CASE("when whoever waits for replicas has left, the server is not asked for them any more") {
+  RedisServer server;
+  with_client(
+      settings_for(server),
+      [](Client& client, RedisServer& redis) -> awaitable<void> {
+        auto alone =
+            co_await client.durable(Command("SET", "k", "v"), 1, CallOptions().within(300ms));
+        REQUIRE(alone);
+        CHECK(alone->replicas == 0);
+        auto is_quiet = [](RedisServer& r) -> awaitable<bool> {
+          auto waits = [&r] {
+            auto all = r.cli({"INFO", "commandstats"});
+            auto begin = all.find("cmdstat_wait:");
+            return all.substr(begin, all.find('\n', begin) - begin);
+          };
+          auto before = waits();
+          co_await sleep_for(300ms);  // of WAITs that last 100 ms at most
+          co_return waits() == before;
+        };
+        co_await eventually(10s, "no WAIT comes any more", is_quiet, redis);
+      },
+      server);
+}
+
 TEST_CASE("durable writes are bounded by number and bytes; those who left do not count") {
   RedisServer server;
   auto settings = settings_for(server);
