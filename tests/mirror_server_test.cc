@@ -289,6 +289,22 @@ TEST_CASE("with Redis away reads go on and age, writes wait, and all is well aft
       link, server);
 }
 
+TEST_CASE("a mirror into which nobody writes says as well that Redis is away") {
+  RedisServer server;
+  with_mirrors(
+      {settings_for(server)}, mirror_terms(),
+      [](Instances& all, RedisServer& redis) -> awaitable<void> {
+        auto& alice = *all[0]->mirror;
+        auto has = [](Mirror& m, MirrorHealth& health) { return m.health() == health; };
+        auto degraded = MirrorHealth::degraded, current = MirrorHealth::current;
+        redis.pause();
+        co_await eventually(20s, "it shows", has, alice, degraded);
+        redis.resume();
+        co_await eventually(20s, "it is over", has, alice, current);
+      },
+      server);
+}
+
 TEST_CASE("when the data is gone, history was rewritten, and what is written next is seen") {
   for (std::string order : {"FLUSHALL", "restart"}) {
     CAPTURE(order);
