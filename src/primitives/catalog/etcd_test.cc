@@ -5,6 +5,7 @@
 #include <iterator>
 #include <sstream>
 
+#include "primitives/catalog/etcd/keys.h"
 #include "proof/testkit/etcd_server.h"
 #include "proof/testkit/faulty_link.h"
 #include "proof/testkit/run.h"
@@ -503,6 +504,14 @@ TEST_CASE("a reader whose position was compacted, or is of another etcd, is told
       CHECK(all->is_everything);
       CHECK(all->rows.empty());
     }
+    // As after etcd was put back to an older copy of itself: of what it has forgotten.
+    auto ahead = warren::etcd::parse_position(told->position);
+    REQUIRE(ahead);
+    ahead->revision += 1000;
+    auto set_back = co_await late->changes(to_string(*ahead), soon(), soon());
+    REQUIRE(set_back);
+    CHECK(set_back->is_everything);
+    CHECK(set_back->rows.size() == 2);
     // What happens in etcd beside the rows does not make a position old.
     auto idle = co_await late->changes(told->position, Clock::now(), soon());
     REQUIRE(idle);
