@@ -35,6 +35,7 @@ class Autoscaler {
 struct Look {
   std::size_t nodes, wanted;
   std::uint64_t bytes;
+  double queue_seconds;  // of what is not indexed yet
 };
 
 // What the router advised, each time that it was something else; and what searches did meanwhile.
@@ -91,7 +92,8 @@ struct Course {
     if (reply->status != 200) co_return fail(Errc::unavailable, "{}", reply->body);
     auto said = boost::json::parse(reply->body).as_object();
     co_return Look{said["nodes"].to_number<std::size_t>(), said["wanted"].to_number<std::size_t>(),
-                   said["wanted_bytes"].to_number<std::uint64_t>()};
+                   said["wanted_bytes"].to_number<std::uint64_t>(),
+                   said["queue_seconds"].to_number<double>()};
   }
 };
 
@@ -119,6 +121,12 @@ awaitable<void> step_up_and_down(FleetProcesses& fleet, Course& course) {
                 HttpClient& with) -> awaitable<bool> {
     tasks.start("test.follow", by.follow());
     tasks.start("test.search", by.search_on());
+    // Before that nobody knows what they take.
+    auto is_indexed = [](HttpClient& through) -> awaitable<bool> {
+      auto look = co_await Course::look_at(through);
+      co_return look && look->queue_seconds == 0;
+    };
+    co_await eventually(120s, "what is searched is indexed", is_indexed, with);
     auto before = co_await Course::look_at(with);
     REQUIRE(before);
     CHECK(before->nodes == 1);

@@ -186,9 +186,15 @@ TEST_CASE("a watch tells what there is, what changes and what goes, and up to wh
 
 TEST_CASE("a watch from a version that is too old is refused as expired") {
   with_space([](Client& admin, std::string space) -> awaitable<void> {
+    co_await make_map(admin, space, "m");
     Place place{kinds::config_maps, space};
+    Place one{kinds::config_maps, space, "m"};
+    auto read = good(co_await admin.get(one, soon()));
+    good(co_await admin.patch(one, PatchKind::merge, object(R"({"data":{"key":"two"}})"), soon()));
+    server().restart();
     WatchTerms terms;
-    terms.version = "1";
+    terms.version = version_of(read);
+    terms.time = 10s;
     auto stream = co_await admin.watch(place, terms, soon());
     if (!stream) {
       CHECK(stream.error().reason == Reason::expired);

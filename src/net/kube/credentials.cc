@@ -46,7 +46,8 @@ std::optional<WallClock::time_point> parse_stamp(const std::string& text) {
   if (!end) return std::nullopt;
   if (*end == '.') end += 1 + std::strspn(end + 1, "0123456789");
   if (std::string_view(end) != "Z") return std::nullopt;
-  return WallClock::from_time_t(timegm(&parts));
+  constexpr std::time_t last = 7'258'118'400;  // 2200: a clock of nanoseconds ends in 2262
+  return WallClock::from_time_t(std::min(timegm(&parts), last));
 }
 
 // What the program is told: where its answer is for, and that nobody is there to be asked.

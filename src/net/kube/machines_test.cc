@@ -164,6 +164,10 @@ TEST_CASE("a plugin's answer is a token or a certificate with its key, and says 
   REQUIRE_MESSAGE(good, good.error().what);
   CHECK(good->token == "abc");
   CHECK(good->lasts == 10min);
+  auto never = parse_plugin_answer(
+      text(R"({"token":"abc","expirationTimestamp":"2999-01-01T00:00:00Z"})"), v1, now);
+  REQUIRE(never);
+  CHECK(never->lasts > std::chrono::hours(24 * 365 * 100));
   auto pair =
       parse_plugin_answer(text(R"({"clientCertificateData":"c","clientKeyData":"k"})"), v1, now);
   REQUIRE(pair);
