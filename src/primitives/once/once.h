@@ -12,10 +12,12 @@
 //         ▲          └──▶ failed (until retry_after) ──▶ creating        token that only grows
 //         └────────────────── removed
 //
-//   Once once(client, {.prefix = "openhands:", .show = as_json});
+//   OnceTerms terms{.prefix = "openhands:", .show = as_json};
+//   Once once(client, terms);                                   // one per process
 //   auto spawn = [this](OnceClaim& claim) { return spawn_pod(claim); };
 //   auto made = co_await once.obtain(name, spawn, deadline);    // created, or attached
-//   auto paused = co_await once.change(name, {.status = "pausing", .from = {"created"}}, pause, deadline);
+//   OnceStep pausing{.status = "pausing", .from = {"created"}};
+//   auto paused = co_await once.change(name, pausing, pause, deadline);
 //   co_await once.close();                                      // ~Once ensures that this was done
 //
 // Redis makes waiting cheap and chooses who works; it may be wiped, and fail over to a server that has
@@ -74,7 +76,8 @@ using OnceWork = std::function<Async<OnceLeft>(OnceClaim&)>;
 
 class Once {
  public:
-  // The client outlives it. `holder` is what others read in the lock: new at every start.
+  // The client outlives it. What others read in the lock begins with `holder`; something that is new at
+  // every start follows.
   Once(redis::Client& client, OnceTerms terms, std::string holder = {});
   ~Once();
   Once(const Once&) = delete;
