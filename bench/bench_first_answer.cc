@@ -29,7 +29,7 @@ double clone(const Corpus& corpus) {
 }
 
 awaitable<void> wait_for_answer(HttpUrl url) {
-  auto is_answered = [](HttpClient& router) -> awaitable<Result<>> {
+  auto is_answered = [](Asker& router) -> awaitable<Result<>> {
     HttpAsk ask{"POST", "/v1/search"};
     ask.body = R"({"q":"zqxjkvbnw","repos":["measured"],"wait_ms":60000,"timeout_ms":60000})";
     auto reply = co_await router.ask(std::move(ask), Clock::now() + 180s);
@@ -38,7 +38,7 @@ awaitable<void> wait_for_answer(HttpUrl url) {
       co_return fail(Errc::unavailable, "{}", reply->body);
     co_return ok;
   };
-  HttpClient client(co_await asio::this_coro::executor, std::move(url));
+  Asker client(co_await asio::this_coro::executor, std::move(url));
   co_await eventually(600s, "it is answered", is_answered, client);
 }
 

@@ -30,8 +30,9 @@ constexpr std::size_t text_bytes = 165u << 20;  // that make a segment of 200 MB
 constexpr int small_repositories = 8;
 
 void git(std::vector<std::string> words) {
-  words.insert(words.begin(), {"git", "-c", "user.name=a", "-c", "user.email=a@b", "-c",
-                               "core.compression=0", "-c", "init.defaultBranch=main"});
+  words.insert(words.begin(),
+               {"git", "-c", "user.name=a", "-c", "user.email=a@b", "-c", "core.compression=0",
+                "-c", "gc.auto=0", "-c", "init.defaultBranch=main"});
   Command command{.argv = std::move(words), .longest = std::chrono::minutes(5)};
   auto done = run_command(command);
   ensure(done.has_value() && done->code == 0, "git makes a repository");
@@ -95,7 +96,7 @@ struct Asking {
   std::vector<double> times_ms = {};
 };
 awaitable<void> ask_on(Asking& asking) {
-  HttpClient client(co_await asio::this_coro::executor, asking.to);
+  Asker client(co_await asio::this_coro::executor, asking.to);
   for (int i = 0; !asking.is_over; ++i) {
     HttpAsk ask{"POST", "/v1/search"};
     ask.body = fmt::format(R"({{"q":"apple_{}_{} repo:small"}})", i % small_repositories, i % 50);

@@ -91,7 +91,7 @@ struct Load {
 };
 
 awaitable<void> ask_on(Load& load) {
-  HttpClient client(co_await asio::this_coro::executor, load.to);
+  Asker client(co_await asio::this_coro::executor, load.to);
   while (Clock::now() < load.until) {
     auto ask = load.ask(load.words[load.next++ % load.words.size()]);
     auto begin = Clock::now();
@@ -133,7 +133,7 @@ struct Contender {
 // In how many of so many answers the files differ in number.
 awaitable<std::string> difference(Load ours, Load theirs, std::size_t count) {
   auto executor = co_await asio::this_coro::executor;
-  HttpClient our_client(executor, ours.to), their_client(executor, theirs.to);
+  Asker our_client(executor, ours.to), their_client(executor, theirs.to);
   for (std::size_t i = 0; i < count; ++i) {
     const auto& word = ours.words[i];
     auto our_reply = co_await reply_of(our_client, ours.ask(word));
@@ -191,7 +191,7 @@ class Direct {
       : executor_(executor) {
     for (const auto& route : routes) {
       auto& node = nodes_[authority_of(route.endpoint)];
-      if (!node.client) node.client = std::make_unique<HttpClient>(executor, route.endpoint);
+      if (!node.client) node.client = std::make_unique<Asker>(executor, route.endpoint);
       node.rows.push_back(route.row);
     }
   }
@@ -211,7 +211,7 @@ class Direct {
 
  private:
   struct Node {
-    std::unique_ptr<HttpClient> client = {};
+    std::unique_ptr<Asker> client = {};
     std::vector<fleet::AskedRow> rows = {};
     HttpAsk ask = {};
   };
@@ -223,7 +223,7 @@ class Direct {
   std::map<std::string, Node> nodes_;
 };
 
-awaitable<double> ask_router(HttpClient& router, HttpAsk ask) {
+awaitable<double> ask_router(Asker& router, HttpAsk ask) {
   auto begin = Clock::now();
   auto reply = co_await reply_of(router, std::move(ask));
   co_return seconds_since(begin) * 1e6;
@@ -231,8 +231,8 @@ awaitable<double> ask_router(HttpClient& router, HttpAsk ask) {
 
 // Each identifier is asked both ways, and the other way first the next time: who asks second finds
 // warm caches.
-awaitable<void> measure_overhead(HttpClient& router, Direct direct, std::string name,
-                                 std::string repo, const std::vector<std::string>& words) {
+awaitable<void> measure_overhead(Asker& router, Direct direct, std::string name, std::string repo,
+                                 const std::vector<std::string>& words) {
   std::vector<double> overheads, routed, straight;
   for (int round = 0; round < rounds; ++round) {
     std::vector<double> by_router, by_nodes;
@@ -261,7 +261,7 @@ awaitable<void> measure_overhead(HttpClient& router, Direct direct, std::string 
          .better = Better::lower});
 }
 
-awaitable<std::string> repo_with(HttpClient& router, const std::string& identifier) {
+awaitable<std::string> repo_with(Asker& router, const std::string& identifier) {
   auto reply = co_await reply_of(router, as_ours(identifier));
   std::vector<fleet::Missing> missing;
   auto answer = fleet::parse_answer(reply.body, missing);
@@ -273,7 +273,7 @@ awaitable<void> measure(FleetProcesses& fleet, const std::vector<std::string>& w
                         std::string peer_url) {
   auto routes = co_await fleet.routes_when_settled(repositories);
   auto executor = co_await asio::this_coro::executor;
-  HttpClient router(executor, fleet.url());
+  Asker router(executor, fleet.url());
   fmt::print(stderr, "fleet: {} repositories are served\n", routes.size());
   std::vector<std::string> some(words.begin(), words.begin() + 400);
   auto repo = co_await repo_with(router, some[0]);

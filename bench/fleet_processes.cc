@@ -95,8 +95,8 @@ double FleetProcesses::cpu_seconds() {
   return seconds;
 }
 
-awaitable<HttpReply> reply_of(HttpClient& client, HttpAsk ask) {
-  auto reply = co_await client.ask(std::move(ask), Clock::now() + 120s);
+awaitable<HttpReply> reply_of(Asker& server, HttpAsk ask) {
+  auto reply = co_await server.ask(std::move(ask), Clock::now() + 120s);
   if (!reply) fail_test(reply.error().what);
   if (reply->status != 200) fail_test(reply->body);
   co_return *std::move(reply);
@@ -104,7 +104,7 @@ awaitable<HttpReply> reply_of(HttpClient& client, HttpAsk ask) {
 
 awaitable<std::vector<FleetProcesses::Route>> FleetProcesses::routes_when_settled(
     std::size_t repos) const {
-  auto is_settled = [](HttpClient& router, std::size_t& count) -> awaitable<Result<>> {
+  auto is_settled = [](Asker& router, std::size_t& count) -> awaitable<Result<>> {
     HttpAsk ask{"GET", "/v1/repos"};
     auto reply = co_await router.ask(std::move(ask), Clock::now() + 20s);
     if (!reply) co_return std::unexpected(reply.error());
@@ -116,7 +116,7 @@ awaitable<std::vector<FleetProcesses::Route>> FleetProcesses::routes_when_settle
     if (served < count) co_return fail(Errc::unavailable, "{} of {} are served", served, count);
     co_return ok;
   };
-  HttpClient router(co_await asio::this_coro::executor, url());
+  Asker router(co_await asio::this_coro::executor, url());
   co_await eventually(1800s, "all repositories are served", is_settled, router, repos);
   HttpAsk ask{"GET", "/v1/routes"};
   auto reply = co_await reply_of(router, std::move(ask));

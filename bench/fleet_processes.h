@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "net/http/client.h"
+#include "net/http/pool.h"
 #include "primitives/lease/token.h"
 #include "proof/testkit/redis_server.h"
 #include "services/fleet/wire/wire.h"
@@ -56,7 +56,20 @@ class FleetProcesses {
   std::optional<Process> router_;
 };
 
-// The reply of a server that is there.
-awaitable<HttpReply> reply_of(HttpClient& client, HttpAsk ask);
+// One connection to a server, which may answer in chunks, as zoekt does.
+class Asker {
+ public:
+  Asker(const asio::any_io_executor& executor, HttpUrl to)
+      : pool_(executor, {.most_connections = 1}), to_(std::move(to)) {}
+  Async<HttpReply> ask(HttpAsk ask, Clock::time_point deadline) {
+    return pool_.ask(to_, std::move(ask), deadline);
+  }
+
+ private:
+  HttpPool pool_;
+  HttpUrl to_;
+};
+// The reply of one that is there.
+awaitable<HttpReply> reply_of(Asker& server, HttpAsk ask);
 
 }  // namespace warren::bench
