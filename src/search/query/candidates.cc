@@ -125,7 +125,10 @@ std::uint64_t cost_of(const Segment& segment, const Formula& formula) {
     case Kind::key:
       return segment.posting_count(formula.key);
     case Kind::both:
-      for (const auto& part : formula.parts) cost = std::min(cost, cost_of(segment, part));
+      for (const auto& part : formula.parts) {
+        cost = std::min(cost, cost_of(segment, part));
+        if (cost == 0) break;
+      }
       return cost;
     case Kind::either: {
       std::uint64_t sum = 0;
@@ -138,9 +141,10 @@ std::uint64_t cost_of(const Segment& segment, const Formula& formula) {
 
 Places candidate_blocks(const Segment& segment, const Formula& formula, std::uint64_t& keys,
                         Watch& watch) {
-  if (!segment.has_index() || formula.kind == Kind::everything ||
-      is_dense(segment, cost_of(segment, formula)))
-    return std::nullopt;
+  if (!segment.has_index() || formula.kind == Kind::everything) return std::nullopt;
+  auto cost = cost_of(segment, formula);
+  if (is_dense(segment, cost)) return std::nullopt;
+  if (cost == 0) return List();  // as in most repositories when there are many
   return blocks_of(segment, formula, keys, watch);
 }
 

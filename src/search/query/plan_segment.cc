@@ -158,14 +158,22 @@ class Fitting {
       fit.definitions = definitions_matching(segment_, atom.matcher, watch_);
       return files_with(fit.definitions);
     }
-    if (atom.is_identifier && segment_.has_symbols()) {
-      fit.definitions = definitions_named(segment_, atom.pattern);
-      for (const auto& definition : fit.definitions) fit_.first.push_back(definition.file);
-    }
     if (atom.looks_at_path()) {
       find_paths(atom, fit, within);
       if (!atom.looks_at_content()) return fit.paths;
     }
+    auto files = files_with_text(atom, fit, within);
+    // What is in no block is not defined here either.
+    bool may_be_there = !fit.blocks || !fit.blocks->empty();
+    if (atom.is_identifier && segment_.has_symbols() && may_be_there) {
+      fit.definitions = definitions_named(segment_, atom.pattern);
+      for (const auto& definition : fit.definitions) fit_.first.push_back(definition.file);
+    }
+    return files;
+  }
+
+  // Files with such a text, and those that have such a path.
+  Places files_with_text(const Atom& atom, AtomPlan& fit, const Places& within) {
     // A few files are looked at faster than a very long list is read.
     if (within && within->size() * 256 < cost_of(segment_, atom.matcher->formula()))
       return std::nullopt;

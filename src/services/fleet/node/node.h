@@ -26,6 +26,7 @@
 #include "primitives/catalog/returns.h"
 #include "search/query/lanes.h"
 #include "services/fleet/fetch/fetcher.h"
+#include "services/fleet/node/asked.h"
 #include "services/fleet/node/busy.h"
 #include "services/fleet/node/held.h"
 #include "services/fleet/node/journey.h"
@@ -236,7 +237,6 @@ class FleetNode {
   // What of the rows is here, and ours under the epoch that the router names.
   struct Rows {
     search::SegmentList segments = {};
-    std::vector<std::string> repos = {};
     std::vector<Missing> missing = {};
     std::vector<Span> first_answers = {};
   };
@@ -265,6 +265,7 @@ class FleetNode {
   std::unique_ptr<Snapshots> snapshots_;  // null: none are made
   std::map<std::string, Clock::time_point> remembered_;  // when each was written last
   HttpPool peers_;
+  AskedLists asked_;
   Claims claims_;
   Shelf shelf_;
   std::map<std::string, Held> held_;        // by repository

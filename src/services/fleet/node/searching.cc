@@ -51,6 +51,11 @@ struct Counted {
   std::uint64_t& number;
 };
 
+std::string repo_of(const AskedRow& row) {
+  auto parts = parse_row_key(row.key);
+  return std::string(parts ? parts->repo : row.key);
+}
+
 std::int64_t stamp_us(WallClock::time_point time) {
   return std::chrono::duration_cast<std::chrono::microseconds>(time.time_since_epoch()).count();
 }
@@ -62,8 +67,7 @@ void log_answered(const std::vector<AskedRow>& asked, const std::vector<Missing>
                   WallClock::time_point looked, WallClock::time_point ended) {
   std::string rows;
   for (const auto& row : asked) {
-    auto parts = parse_row_key(row.key);
-    auto repo = parts ? parts->repo : std::string_view(row.key);
+    auto repo = repo_of(row);
     if (std::ranges::find(missing, repo, &Missing::repo) != missing.end()) continue;
     if (!rows.empty()) rows += ' ';
     rows += fmt::format("{}@{}", row.key, to_string(row.epoch));
@@ -100,23 +104,22 @@ awaitable<void> FleetNode::answer_search(const HttpRequest& request, HttpAnswer&
 
 FleetNode::Rows FleetNode::rows_of(const std::vector<AskedRow>& asked, Clock::time_point now) {
   Rows rows;
+  rows.segments.reserve(asked.size());
   auto at = WallClock::now();
   for (const auto& row : asked) {
-    auto parts = parse_row_key(row.key);
-    std::string repo(parts ? parts->repo : row.key);
     auto* owned = owned_as(row);
-    auto held = owned ? held_.find(repo) : held_.end();
+    auto held = owned ? held_.find(owned->repo) : held_.end();
     if (held == held_.end()) {
+      auto repo = repo_of(row);
       if (!held_.contains(repo)) shelf_.on_missed(now, repo);
       rows.missing.push_back({std::move(repo), "moved"});
       continue;
     }
-    shelf_.on_served(now, repo);
+    shelf_.on_served(now, owned->repo);
     owned->served_at = served_at_ = at;
     if (auto span = owned->journey.first_answer()) rows.first_answers.push_back(*std::move(span));
     const auto& segments = *held->second.segments;
     rows.segments.insert(rows.segments.end(), segments.begin(), segments.end());
-    rows.repos.push_back(std::move(repo));
   }
   return rows;
 }
@@ -146,12 +149,14 @@ Async<search::ParsedQuery> FleetNode::read_query(std::string text, std::string c
 Async<Part> FleetNode::search_rows(SearchAsk ask, HttpLines* early) {
   auto query = co_await read_query(ask.query, ask.client);
   if (!query) co_return std::unexpected(query.error());
+  auto asked = asked_.read(ask.rows);
+  if (!asked) co_return std::unexpected(asked.error());
   auto now = Clock::now();
   if (is_draining_ || !coming_.empty())
-    co_await wait_for_flips(ask.rows, now + std::min<std::chrono::milliseconds>(ask.timeout, 5s));
+    co_await wait_for_flips(**asked, now + std::min<std::chrono::milliseconds>(ask.timeout, 5s));
   auto looked = WallClock::now();
   now = Clock::now();
-  auto rows = rows_of(ask.rows, now);
+  auto rows = rows_of(**asked, now);
   auto terms = terms_of(ask, now);
   terms.is_part = true;
   terms.answer_bytes = 8u << 20;
@@ -188,11 +193,11 @@ Async<Part> FleetNode::search_rows(SearchAsk ask, HttpLines* early) {
   auto ended = WallClock::now();
   // A lease that ended meanwhile may be somebody else's: then this is not the owner's answer.
   if (!lease_->may_serve()) {
-    part.answer = {};
-    for (auto& repo : rows.repos) part.missing.push_back({std::move(repo), "moved"});
+    part = {};
+    for (const auto& row : **asked) part.missing.push_back({repo_of(row), "moved"});
   }
   if (log::enabled(log::Level::debug, "fleet.answered"))
-    log_answered(ask.rows, part.missing, looked, ended);
+    log_answered(**asked, part.missing, looked, ended);
   co_return part;
 }
 

@@ -48,7 +48,8 @@ awaitable<void> Router::ask_again(const SearchAsk& ask, Asked asked,
     plan.missing.clear();
     for (auto& route : plan.routes) route.has_other = false;
     asked = asked_of(plan);
-    unanswered = co_await ask_nodes(ask, std::move(plan), deadline, into);
+    auto again = std::make_shared<const Table::Plan>(std::move(plan));
+    unanswered = co_await ask_nodes(ask, std::move(again), deadline, into);
     if (into.refused) co_return;
     // Who failed twice has failed.
     auto failed = std::ranges::partition(unanswered, has_moved);

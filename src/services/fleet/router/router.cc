@@ -138,17 +138,16 @@ Async<search::Answer> Router::search(SearchAsk ask, std::vector<Missing>& missin
   if (ask.wait > 0ms) co_await wait_until_ready(ask, filter, Clock::now() + ask.wait);
   auto deadline = Clock::now() + ask.timeout;
   if (!knows_rows_ || !knows_nodes_) co_return fail(Errc::unavailable, "{}", still_loading);
-  auto plan = table_.plan(table_.limits_of(ask), settings_.zone, suspects());
-  missing = plan.missing;
+  auto plan = plan_for(ask);
+  missing = plan->missing;
   // One that names no repository asks for none of them in particular.
   for (const auto& one : missing)
     if (ask.repos && one.reason == "unclaimed") demand_.on_asked(Clock::now(), one.repo);
-  auto rows = asked_of(plan);
   Gathered into{.found = found};
-  auto unanswered = co_await ask_nodes(ask, std::move(plan), deadline, into);
+  auto unanswered = co_await ask_nodes(ask, plan, deadline, into);
   std::ranges::move(take_orphans(missing), std::back_inserter(unanswered));
   if (!unanswered.empty() && !into.refused)
-    co_await ask_again(ask, std::move(rows), std::move(unanswered), deadline, into, missing);
+    co_await ask_again(ask, asked_of(*plan), std::move(unanswered), deadline, into, missing);
   if (into.refused) co_return std::unexpected(*std::move(into.refused));
   // What the query leaves out by its name is not missing.
   std::erase_if(missing, [&](const Missing& one) { return !concerns(filter, one); });
@@ -157,34 +156,47 @@ Async<search::Answer> Router::search(SearchAsk ask, std::vector<Missing>& missin
   co_return search::merge_answers(std::move(into.parts), asked->query, terms);
 }
 
-awaitable<std::vector<Missing>> Router::ask_nodes(const SearchAsk& ask, Table::Plan plan,
+Router::PlanPtr Router::plan_for(const SearchAsk& ask) {
+  auto limits = table_.limits_of(ask);
+  auto avoided = suspects();
+  auto make = [&] {
+    return std::make_shared<const Table::Plan>(table_.plan(limits, settings_.zone, avoided));
+  };
+  if (limits || !avoided.empty()) return make();
+  if (!plan_of_all_ || plan_version_ != table_.version()) plan_of_all_ = make();
+  plan_version_ = table_.version();
+  return plan_of_all_;
+}
+
+awaitable<std::vector<Missing>> Router::ask_nodes(const SearchAsk& ask, PlanPtr plan,
                                                   Clock::time_point deadline, Gathered& into) {
-  std::vector<std::optional<Result<Part>>> answers(plan.routes.size());
+  const auto& routes = plan->routes;
+  std::vector<std::optional<Result<Part>>> answers(routes.size());
   struct Call {
     Router& router;
     const SearchAsk& ask;
-    const Table::Plan& plan;
+    const std::vector<Table::Route>& routes;
     Clock::time_point deadline;
     std::vector<std::optional<Result<Part>>>& answers;
     FoundFiles* found;
-  } call{*this, ask, plan, deadline, answers, into.found};
+  } call{*this, ask, routes, deadline, answers, into.found};
   auto body = [](TaskGroup& tasks, Call& all) -> awaitable<bool> {
     auto one = [](Call& of, std::size_t place) -> awaitable<void> {
-      auto route = of.plan.routes[place];
+      const auto& route = of.routes[place];
       auto what = of.ask;
       auto until = of.deadline;
       if (route.has_other) until = std::min(until, Clock::now() + of.router.settings_.hedge);
-      auto part = co_await of.router.ask_node(std::move(route), std::move(what), until, of.found);
+      auto part = co_await of.router.ask_node(route, std::move(what), until, of.found);
       of.answers[place].emplace(std::move(part));
     };
-    for (std::size_t i = 0; i < all.plan.routes.size(); ++i) tasks.start("fleet.ask", one(all, i));
+    for (std::size_t i = 0; i < all.routes.size(); ++i) tasks.start("fleet.ask", one(all, i));
     co_await tasks.join();
     co_return true;
   };
   co_await with_group(body, call);
   std::vector<Missing> missing;
-  for (std::size_t i = 0; i < plan.routes.size(); ++i) {
-    const auto& route = plan.routes[i];
+  for (std::size_t i = 0; i < routes.size(); ++i) {
+    const auto& route = routes[i];
     auto& answer = answers[i];
     if (answer && *answer) {
       into.parts.push_back(std::move((*answer)->answer));
@@ -221,11 +233,11 @@ std::string Router::node_headers() const {
   return fmt::format("Authorization: Bearer {}\r\n", settings_.node_token);
 }
 
-Async<Part> Router::ask_node(Table::Route route, SearchAsk ask, Clock::time_point deadline,
+Async<Part> Router::ask_node(const Table::Route& route, SearchAsk ask, Clock::time_point deadline,
                              FoundFiles* found) {
   auto url = parse_http_url(route.endpoint);
   if (!url) co_return std::unexpected(url.error());
-  ask.rows = std::move(route.rows);
+  ask.rows = route.text;
   ask.repos.reset();  // the rows say it
   ask.repo_ids.reset();
   auto now = Clock::now();

@@ -108,8 +108,11 @@ class Router {
     FoundFiles* found = nullptr;        // hears of files before the end; null: nobody does
     std::optional<Error> refused = {};  // what is wrong with the request, if a node says so
   };
+  // Of all repositories it is made anew only when the table has changed.
+  using PlanPtr = std::shared_ptr<const Table::Plan>;
+  PlanPtr plan_for(const SearchAsk& ask);
   // Adds what the nodes say; gives what none of them did.
-  awaitable<std::vector<Missing>> ask_nodes(const SearchAsk& ask, Table::Plan plan,
+  awaitable<std::vector<Missing>> ask_nodes(const SearchAsk& ask, PlanPtr plan,
                                             Clock::time_point deadline, Gathered& into);
   // What was not answered, once more with what is known by then: see again.cc.
   using Asked = std::map<std::string, AskedRow, std::less<>>;  // by repository
@@ -122,7 +125,7 @@ class Router {
                                     Clock::time_point deadline);
   awaitable<bool> look_at_nodes();
   bool knows_owners_of(const std::vector<Row>& rows) const;
-  Async<Part> ask_node(Table::Route route, SearchAsk ask, Clock::time_point deadline,
+  Async<Part> ask_node(const Table::Route& route, SearchAsk ask, Clock::time_point deadline,
                        FoundFiles* found);
   static Async<Part> read_lines(HttpCall& call, FoundFiles& found);
   std::string node_headers() const;
@@ -158,6 +161,8 @@ class Router {
   asio::thread_pool readers_{1};  // of queries that take long to read
   std::unique_ptr<HttpServer> http_;
   Table table_;
+  PlanPtr plan_of_all_;             // null: none was made yet
+  std::uint64_t plan_version_ = 0;  // of the table that it was made of
   bool knows_rows_ = false, knows_nodes_ = false;
   std::uint64_t looks_ = 0, newest_look_ = 0;  // at the nodes: begun, and shown in the table
   std::map<NodeSession, Clock::time_point> suspects_;  // and until when

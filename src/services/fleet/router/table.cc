@@ -12,6 +12,7 @@ bool Table::Repo::is_served() const {
 }
 
 void Table::on_changes(const Changes& changes) {
+  ++version_;
   if (changes.is_everything) repos_.clear();
   if (changes.is_everything) leaving_.clear();
   for (const auto& key : changes.removed) remove(key);
@@ -19,6 +20,7 @@ void Table::on_changes(const Changes& changes) {
 }
 
 void Table::on_nodes(const std::vector<Node>& nodes) {
+  ++version_;
   nodes_.clear();
   for (const auto& node : nodes) {
     auto info = parse_info(node.info);
@@ -157,6 +159,7 @@ Table::Plan Table::plan(const std::optional<std::vector<std::string>>& repos, st
   for (auto& [session, route] : routes) {
     route.session = session;
     route.endpoint = nodes_.at(session).info.endpoint;
+    route.text = rows_text(route.rows);
     plan.routes.push_back(std::move(route));
   }
   return plan;

@@ -44,6 +44,7 @@ class Table {
     std::string endpoint;
     std::vector<AskedRow> rows = {};
     std::vector<std::string> repos = {};  // of these rows
+    std::string text = {};                // of the rows, as its node reads them
     bool has_other = true;                // each of them is served elsewhere, too
   };
   struct Plan {
@@ -61,6 +62,7 @@ class Table {
   const std::map<std::string, Leaving, std::less<>>& leaving() const { return leaving_; }
   const std::map<NodeSession, Member>& nodes() const { return nodes_; }
   std::uint64_t unreadable() const { return unreadable_; }
+  std::uint64_t version() const { return version_; }  // another one when anything may have changed
 
  private:
   void put(const Row& row);
@@ -72,7 +74,7 @@ class Table {
   std::map<std::string, Repo, std::less<>> repos_;
   std::map<std::string, Leaving, std::less<>> leaving_;
   std::map<NodeSession, Member> nodes_;
-  std::uint64_t unreadable_ = 0;
+  std::uint64_t unreadable_ = 0, version_ = 0;
 };
 
 }  // namespace warren::fleet

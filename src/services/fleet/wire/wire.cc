@@ -105,6 +105,28 @@ std::optional<FencingToken> parse_epoch(std::string_view text) {
   return token;
 }
 
+std::string rows_text(const std::vector<AskedRow>& rows) {
+  std::string text;
+  for (const auto& row : rows) {
+    if (!text.empty()) text += ' ';
+    text.append(row.key).append("@").append(to_string(row.epoch));
+  }
+  return text;
+}
+
+Result<std::vector<AskedRow>> parse_rows_text(std::string_view text) {
+  std::vector<AskedRow> rows;
+  while (!text.empty()) {
+    auto word = text.substr(0, text.find(' '));
+    text.remove_prefix(std::min(text.size(), word.size() + 1));
+    auto at = word.rfind('@');
+    auto epoch = at == word.npos ? std::nullopt : parse_epoch(word.substr(at + 1));
+    if (!epoch) return fail(Errc::invalid, "\"rows\": {} is not KEY@EPOCH", word);
+    rows.push_back({std::string(word.substr(0, at)), *epoch});
+  }
+  return rows;
+}
+
 std::uint32_t repo_id_of(std::string_view repo) {
   std::uint32_t hash = 2166136261u;  // FNV-1a
   for (unsigned char c : repo) hash = (hash ^ c) * 16777619u;
@@ -126,17 +148,7 @@ Result<SearchAsk> parse_ask(std::string_view text, std::size_t most) {
   from.read("fork", ask.is_fork);
   from.read("private", ask.is_private);
   from.read("client", ask.client);
-  from.each("rows", [&](const json::value& item) {
-    auto& row = ask.rows.emplace_back();
-    Members members(item, wrong);
-    std::string epoch;
-    members.read("key", row.key);
-    members.read("epoch", epoch);
-    if (auto token = parse_epoch(epoch))
-      row.epoch = *token;
-    else
-      members.complain("rows");
-  });
+  from.read("rows", ask.rows);
   from.read("limit", ask.files);
   from.read("lines", ask.lines_per_file);
   from.read("per_repo", ask.files_per_repo);
@@ -186,10 +198,7 @@ std::string to_json(const SearchAsk& ask) {
   if (ask.is_fork) object["fork"] = *ask.is_fork;
   if (ask.is_private) object["private"] = *ask.is_private;
   if (!ask.client.empty()) object["client"] = ask.client;
-  json::array rows;
-  for (const auto& row : ask.rows)
-    rows.push_back(json::object{{"key", row.key}, {"epoch", to_string(row.epoch)}});
-  if (!rows.empty()) object["rows"] = std::move(rows);
+  if (!ask.rows.empty()) object["rows"] = ask.rows;
   return json::serialize(object);
 }
 

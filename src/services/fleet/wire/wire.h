@@ -21,6 +21,9 @@ struct AskedRow {
   std::string key;
   FencingToken epoch;
 };
+// "h/a#0@3-17 h/b#0@3-18": one text, since a router names the same rows in one query after the other.
+std::string rows_text(const std::vector<AskedRow>& rows);
+Result<std::vector<AskedRow>> parse_rows_text(std::string_view text);
 
 struct SearchAsk {
   std::string query;
@@ -29,7 +32,7 @@ struct SearchAsk {
   // The same by number (see repo_id_of): those of either list.
   std::optional<std::vector<std::uint32_t>> repo_ids = {};
   std::optional<bool> is_archived = {}, is_fork = {}, is_private = {};  // and no others
-  std::vector<AskedRow> rows = {};                                      // of a router to a node
+  std::string rows = {};                                                // of a router to a node
   std::string client = {};  // for whom a router asks: nodes are fair between them
   std::uint64_t files = 50, lines_per_file = 100, files_per_repo = 0;  // 0: no bound of its own
   std::uint64_t matches = 10'000;                                      // examined; 0: all

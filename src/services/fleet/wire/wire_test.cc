@@ -8,7 +8,7 @@ TEST_CASE("a request is read back as it was written") {
   SearchAsk ask;
   ask.query = "foo \"bar\" file:\\.c$";
   ask.repos = {"h/a", "h/b"};
-  ask.rows = {{"h/a#0", {3, 17}}, {"h/b#1", {0, 1'794'963'235'434'649}}};
+  ask.rows = rows_text({{"h/a#0", {3, 17}}, {"h/b@c#1", {0, 1'794'963'235'434'649}}});
   ask.files = 7;
   ask.context = 2;
   ask.collapses = true;
@@ -16,7 +16,14 @@ TEST_CASE("a request is read back as it was written") {
   auto back = parse_ask(to_json(ask));
   REQUIRE(back);
   CHECK(to_json(*back) == to_json(ask));
-  CHECK(back->rows[1].epoch == ask.rows[1].epoch);
+  auto rows = parse_rows_text(back->rows);
+  REQUIRE(rows);
+  REQUIRE(rows->size() == 2);
+  CHECK(rows->at(1).key == "h/b@c#1");
+  CHECK(rows->at(1).epoch == FencingToken{0, 1'794'963'235'434'649});
+  CHECK(parse_rows_text("")->empty());
+  for (const char* wrong : {"h/a#0", "h/a#0@", "h/a#0@3", "h/a#0@3-17  h/b#0@3-18"})
+    CHECK_FALSE(parse_rows_text(wrong));
   auto terms = terms_of(*back, Clock::time_point(10s));
   CHECK(terms.deadline == Clock::time_point(10s) + 250ms);
   CHECK(terms.repos.contains("h/a"));

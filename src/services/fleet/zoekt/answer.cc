@@ -132,14 +132,15 @@ class Chunks {
                 {"Column", 1}};
       best_ = line.line;
     } else {
-      // What of the lines after the last one is before this one, or is this one.
-      content_.resize(content_.size() - after_.size());
+      // Each line once, of those after the last one and those before this one.
+      auto first_before = line.line - line.before.size();
+      for (std::size_t k = 0; k < after_.size() && last_ + 1 + k < first_before; ++k)
+        content_ += after_[k];
       for (std::uint64_t k = line.before.size(); k > 0; --k)
         if (line.line - k > last_) content_ += line.before[line.before.size() - k];
     }
-    after_ = joined(line.after, "");
     content_ += line.text;
-    content_ += after_;
+    after_ = line.after;
     last_ = line.line;
     add_ranges(ranges_, line, line.line, room_);
   }
@@ -151,6 +152,7 @@ class Chunks {
  private:
   void finish() {
     if (ranges_.empty()) return;
+    content_ += joined(after_, "");
     chunks_.push_back(
         chunk(content_, std::exchange(start_, {}), std::exchange(ranges_, {}), best_));
   }
@@ -159,7 +161,8 @@ class Chunks {
   Room& room_;
   json::array chunks_, ranges_;
   json::object start_;
-  std::string content_, after_;
+  std::string content_;
+  std::vector<std::string> after_;  // the last line; not in the content yet
   std::uint64_t last_ = 0, best_ = 0;
 };
 

@@ -271,6 +271,15 @@ TEST_CASE("chunks have their place in the file, counted in bytes, lines and char
   CHECK(one[0].at("ContentStart").at("ByteOffset") == 0);
   CHECK(one[0].at("ContentStart").at("LineNumber") == 1);
   CHECK(one[0].at("Ranges").as_array().size() == 3);
+
+  // With two lines around each, those between are there once, and none is left out.
+  lines[0].after = {"third\n", "fourth\n"};
+  lines[1].before = {"fourth\n", "fifth\n"};
+  lines[1].line = 6;
+  auto wider = result_of(whole, {.wants_chunks = true, .context = 2});
+  CHECK(bytes_at(wider.at("Files").at(0).at("ChunkMatches").at(0), "Content") ==
+        "first\ns\xc3\xa9"
+        "cond foo foo\nthird\nfourth\nfifth\nfoo\n");
   auto by_lines = result_of(whole, {.context = 1});
   CHECK(bytes_at(by_lines.at("Files").at(0).at("LineMatches").at(0), "Before") == "first\n");
 }
