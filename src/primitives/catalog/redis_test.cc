@@ -138,33 +138,4 @@ TEST_CASE("who follows a server that came back with an older copy is told of wha
   }(server));
 }
 
-TEST_CASE("who missed more removals than are remembered reads everything") {
-  RedisServer server;
-  run([](RedisServer& where) -> awaitable<void> {
-    auto executor = co_await asio::this_coro::executor;
-    auto writer = open(executor, where), reader = open(executor, where);
-    std::vector<Row> two{{.key = "a"}, {.key = "b"}};
-    auto added = co_await writer->add(std::move(two), soon());
-    REQUIRE(added);
-    Follower follower;
-    co_await follower.look(*reader, 100ms);
-    co_await follower.look(*reader, 100ms);  // it has waited, and so listens
-    REQUIRE(follower.rows == Specs{{"a", ""}, {"b", ""}});
-
-    std::vector<Row> many;
-    std::vector<std::string> keys{"a"};
-    for (int i = 0; i < 10'000; ++i) keys.push_back(fmt::format("r{}", i));
-    for (auto key = keys.begin() + 1; key != keys.end(); ++key) many.push_back({.key = *key});
-    added = co_await writer->add(std::move(many), soon());
-    REQUIRE(added);
-    auto removed = co_await writer->remove(std::move(keys), soon());
-    REQUIRE(removed);
-    CHECK(*removed == 10'001);
-    co_await follower.look(*reader, 0ms);
-    CHECK(follower.rows == Specs{{"b", ""}});
-    co_await writer->close();
-    co_await reader->close();
-  }(server));
-}
-
 }  // namespace warren
