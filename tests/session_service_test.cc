@@ -278,10 +278,15 @@ TEST_CASE(
       tasks.start("test.start",
                   start_and_tell(at.url(0), at.start_body("brief", {"--delay", "100"}), results,
                                  {0, "brief"}));
-      auto begins = [&at] { return at.yard().is_locked(name_of("brief")); };
-      co_await eventually(60s, "its sandbox begins", begins);
       auto runtime = runtime_id_of("default", "brief");
       HttpPool pool(co_await asio::this_coro::executor, {});
+      auto is_known = [](HttpPool& by, Replicas& there, std::string& which) -> awaitable<bool> {
+        HttpAsk look{"GET", "/runtime/" + which, fmt::format("X-API-Key: {}\r\n", api_key)};
+        auto seen =
+            co_await by.ask(*parse_http_url(there.url(1)), std::move(look), Clock::now() + 60s);
+        co_return seen && seen->status == 200;
+      };
+      co_await eventually(60s, "the other replica knows of it", is_known, pool, at, runtime);
       HttpAsk ask{"POST", "/stop", fmt::format("X-API-Key: {}\r\n", api_key),
                   json::serialize(json::object{{"runtime_id", runtime}})};
       auto reply =

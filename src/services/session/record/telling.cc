@@ -12,9 +12,12 @@ namespace json = boost::json;
 
 namespace {
 
-double seconds_of(WallClock::time_point time) {
-  auto since = std::chrono::duration_cast<std::chrono::milliseconds>(time.time_since_epoch());
-  return static_cast<double>(since.count()) / 1000;
+// With "timestamp" at its end: seconds, with three digits behind the point.
+std::string stamped(const json::object& object, WallClock::time_point now) {
+  auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(now.time_since_epoch()).count();
+  auto text = json::serialize(object);
+  text.pop_back();
+  return fmt::format("{},\"timestamp\":{}.{:03}}}", text, ms / 1000, ms % 1000);
 }
 
 double seconds(Clock::duration time) { return std::chrono::duration<double>(time).count(); }
@@ -33,13 +36,12 @@ const std::vector<double> bounds{0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30, 100};
 }  // namespace
 
 std::string resource_json(const OnceView& view, const Actor& actor, WallClock::time_point now) {
-  json::object object{
-      {"status", view.status}, {"replica_id", actor.replica_id}, {"timestamp", seconds_of(now)}};
+  json::object object{{"status", view.status}, {"replica_id", actor.replica_id}};
   if (view.error)
     object["error"] = valid_utf8(view.error->what);
   else
     object["pod_name"] = pod_of(view.name);
-  return json::serialize(object);
+  return stamped(object, now);
 }
 
 std::string metric_line(std::string_view action, std::string_view name, const Actor& actor,
@@ -47,9 +49,8 @@ std::string metric_line(std::string_view action, std::string_view name, const Ac
   json::object object{{"action", action},
                       {"pod_name", name},
                       {"namespace", actor.name_space},
-                      {"replica_id", actor.replica_id},
-                      {"timestamp", seconds_of(now)}};
-  return "COORDINATION_METRIC: " + json::serialize(object);
+                      {"replica_id", actor.replica_id}};
+  return "COORDINATION_METRIC: " + stamped(object, now);
 }
 
 Telling::Telling(Metrics& metrics, Actor actor, bool is_coordinated, Sink sink)

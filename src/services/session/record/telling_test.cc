@@ -25,6 +25,7 @@ TEST_CASE("the metric line is one line: a word, and valid JSON") {
   CHECK(object.at("pod_name") == "openhands-runtime-session-123");
   CHECK(object.at("namespace") == "default");
   CHECK(object.at("replica_id") == "12345-67890");
+  CHECK(line.contains("\"timestamp\":1703123456.789"));
   CHECK(object.at("timestamp").as_double() == doctest::Approx(1703123456.789));
 }
 

@@ -44,7 +44,8 @@ std::string new_replica_id() { return fmt::format("{}-{}", ::getpid(), uuid4().s
 std::vector<std::string> ids_of(std::string_view query) {
   std::vector<std::string> ids;
   for (auto& value : query_values(query, "ids")) {
-    std::string_view rest = value ? *value : "";
+    if (!value) continue;
+    std::string_view rest = *value;
     while (!rest.empty()) {
       auto id = rest.substr(0, rest.find(','));
       rest.remove_prefix(std::min(rest.size(), id.size() + 1));
