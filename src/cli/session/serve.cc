@@ -42,11 +42,14 @@ struct Options {
 Check range_check() {
   return [](std::string_view text) -> Result<> {
     unsigned first = 0, last = 0;
-    const auto* end = text.data() + text.size();
-    auto one = std::from_chars(text.data(), end, first);
-    bool has_dash = one.ec == std::errc() && one.ptr != end && *one.ptr == '-';
-    if (has_dash) one = std::from_chars(one.ptr + 1, end, last);
-    if (!has_dash || one.ptr != end || first == 0 || last > 65535 || first + 3 > last)
+    auto dash = std::min(text.find('-'), text.size());
+    auto is_port = [](std::string_view word, unsigned& port) {
+      auto read = std::from_chars(word.data(), word.data() + word.size(), port);
+      return read.ec == std::errc() && read.ptr == word.data() + word.size();
+    };
+    bool are_ports = dash < text.size() && is_port(text.substr(0, dash), first) &&
+                     is_port(text.substr(dash + 1), last);
+    if (!are_ports || first == 0 || last > 65535 || first + 3 > last)
       return fail(Errc::invalid, "use two ports and a dash, such as 20000-29999");
     return ok;
   };

@@ -32,7 +32,7 @@ namespace {
 
 // Whom root gives the sandbox's files and processes to.
 constexpr int nobody = 65534;
-constexpr std::string_view new_root =
+constexpr const char* new_root =
     "/tmp";  // it is private to the child, and every user may look there
 constexpr std::array system_folders{"/usr",   "/bin",    "/sbin", "/lib", "/lib32",
                                     "/lib64", "/libx32", "/opt",  "/etc"};
@@ -148,7 +148,7 @@ void show(const fs::path& path, int opened) {
 void build_root(const Enclosure& enclosure, const Sources& sources) {
   must(::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0,
        "namespaces are not permitted here: mount");
-  must(::mount("tmpfs", new_root.data(), "tmpfs", MS_NOSUID | MS_NODEV, "mode=0755,size=64m") == 0,
+  must(::mount("tmpfs", new_root, "tmpfs", MS_NOSUID | MS_NODEV, "mode=0755,size=64m") == 0,
        "namespaces are not permitted here: tmpfs");
   auto root = fs::path(new_root);
   for (const auto* name : {"proc", "tmp", "workspace"}) ::mkdir((root / name).c_str(), 0755);
@@ -172,7 +172,7 @@ void build_root(const Enclosure& enclosure, const Sources& sources) {
 }
 
 void enter_root() {
-  must(::chdir(new_root.data()) == 0 && ::syscall(SYS_pivot_root, ".", ".") == 0 &&
+  must(::chdir(new_root) == 0 && ::syscall(SYS_pivot_root, ".", ".") == 0 &&
            ::umount2(".", MNT_DETACH) == 0 && ::chdir("/") == 0,
        "namespaces are not permitted here: pivot_root");
 }

@@ -1,7 +1,7 @@
 #include "services/session/process/kin.h"
 
-#include <dirent.h>
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <signal.h>
 #include <sys/syscall.h>
 #include <unistd.h>

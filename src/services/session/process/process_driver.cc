@@ -29,7 +29,6 @@ constexpr auto look_at_locks = 1s;  // of a shim that was killed nothing is hear
 constexpr auto past_grace = 3s;     // then the shim itself is ended
 constexpr auto keep_locks = 24h;    // of sessions that were stopped
 constexpr std::size_t most_answer = 64u << 10;
-constexpr auto trial_time = 30s;
 
 using Stream = asio::posix::stream_descriptor;
 
