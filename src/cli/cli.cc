@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "cli/fleet/fleet.h"
 #include "cli/foghorn/foghorn.h"
+#include "cli/session/session.h"
 
 namespace warren::cli {
 
@@ -105,6 +106,8 @@ std::vector<Setting> all_settings() {
   settings.insert(settings.end(), of_foghorn.begin(), of_foghorn.end());
   auto of_fleet = fleet_settings();
   settings.insert(settings.end(), of_fleet.begin(), of_fleet.end());
+  auto of_session = session_settings();
+  settings.insert(settings.end(), of_session.begin(), of_session.end());
   return settings;
 }
 

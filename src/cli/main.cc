@@ -11,7 +11,9 @@
 #include "cli/fleet/fleet.h"
 #include "cli/foghorn/foghorn.h"
 #include "cli/say.h"
+#include "cli/session/session.h"
 #include "proof/torture/worker.h"
+#include "services/session/process/shim.h"
 
 namespace warren::cli {
 
@@ -28,10 +30,10 @@ std::string variable(const Environment& environment, const std::string& name) {
 std::string description_of(const std::string& program) {
   std::string what =
       "Warren lets many copies of a program share one Redis without stepping on each other.\n"
-      "This version has instances of a project folder with agents that work on goals, a search "
-      "for\n"
-      "code in one repository or in a fleet of them, Foghorn, which finds the best edge for every\n"
-      "viewer of a stream, and tools to look at Redis and at this machine; sessions are planned.";
+      "It has instances of a project folder with agents that work on goals, a search for code in "
+      "one\n"
+      "repository or in a fleet of them, Foghorn, which finds the best edge for every viewer of a\n"
+      "stream, sessions with one sandbox each, and tools to look at Redis and at this machine.";
   if (program == "foghorn")
     return "foghorn is another name of warren, for the service that finds the best edge for every\n"
            "viewer: `foghorn serve`. docs/foghorn.md is its guide.\n\n" +
@@ -81,7 +83,8 @@ std::string kind_of_setting(const std::string& name) {
 
 void add_settings(CLI::App& root) {
   for (auto& setting : all_settings()) {
-    if (setting.secret || is_of_foghorn(setting) || is_of_fleet(setting)) continue;
+    if (setting.secret || is_of_foghorn(setting) || is_of_fleet(setting) || is_of_session(setting))
+      continue;
     auto help =
         setting.help + (setting.environment.empty() ? "" : " [" + setting.environment + "]");
     add_value(root, flag_of(setting), kind_of_setting(setting.name), help, nullptr,
@@ -128,6 +131,7 @@ void add_everything(CLI::App& root, const std::string& program, Action& chosen) 
   add_import(root, chosen);
   add_search(root, chosen);
   add_fleet(root, chosen);
+  add_session(root, chosen);
   add_serve(root, chosen);
   add_foghorn_looks(root, chosen);
   auto* redis = add_command(root, "redis", "Look at Redis", "Look at Redis");
@@ -170,7 +174,8 @@ ConfigSources sources_of(const CLI::App& root, Environment environment) {
   sources.file = config_file(root, environment);
   sources.environment = std::move(environment);
   for (auto& setting : all_settings()) {
-    bool is_flag = !setting.secret && !is_of_foghorn(setting) && !is_of_fleet(setting);
+    bool is_flag = !setting.secret && !is_of_foghorn(setting) && !is_of_fleet(setting) &&
+                   !is_of_session(setting);
     auto* option = is_flag ? root.get_option(flag_of(setting)) : nullptr;
     if (option && is_given(*option)) sources.flags[setting.name] = value_of(*option);
   }
@@ -265,6 +270,8 @@ int main(int argc, char** argv) {
   // `warren torture` runs this program again, as processes that it can stop and kill.
   std::vector<std::string> words(argv + std::min(argc, 1), argv + argc);
   if (auto done = warren::torture::run_as_worker(words)) return *done;
+  // A sandbox is kept by this program, run again.
+  if (auto done = warren::session::run_as_shim(words)) return *done;
   auto exit = Exit::failed;
   try {
     exit = run(argc, argv);
