@@ -1,7 +1,10 @@
 // warren fleet nodes, status, explain: what the catalog says of the fleet.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "cli/fleet/fleet.h"
+#include "services/fleet/plan/claims.h"
 #include "services/fleet/router/table.h"
 
 namespace warren::cli {
@@ -100,7 +103,21 @@ Async<Exit> show_status(Catalog& catalog, bool in_json) {
   co_return Exit::ok;
 }
 
-std::string why(const Table& table, const Table::Slot& slot) {
+// Who refuses it, and why; empty: one of them does not.
+std::string refusals_of(const Table& table, const Offer& offer) {
+  std::string all;
+  const auto& slots = table.repos().at(offer.repo).slots;
+  for (const auto& [session, member] : table.nodes()) {
+    bool has_other = std::ranges::any_of(
+        slots, [&](const auto& slot) { return slot.second.row.owner == session; });
+    auto refused = has_other ? "has another replica" : why_refused(member.info, offer);
+    if (refused.empty()) return "";
+    all += fmt::format("{}{} {}", all.empty() ? "" : ", ", node_name(session), refused);
+  }
+  return all;
+}
+
+std::string why(const Table& table, const std::string& repo, const Table::Slot& slot) {
   const auto& row = slot.row;
   auto wait = std::chrono::duration_cast<std::chrono::seconds>(row.wait).count();
   if (row.state == RowState::failed)
@@ -109,13 +126,11 @@ std::string why(const Table& table, const Table::Slot& slot) {
   if (row.owner.empty() && row.wait > 0s) return fmt::format("waits for {} s more", wait);
   if (row.owner.empty() && table.nodes().empty()) return "is unclaimed, and no node is running";
   if (row.owner.empty()) {
-    auto bytes = slot.note.memory_bytes;
-    bool fits = bytes == 0;
-    for (const auto& [session, member] : table.nodes())
-      fits = fits || member.info.free_bytes() >= 2 * bytes;
-    return fits ? "is unclaimed, and a node has room: it will be claimed in a moment"
-                : fmt::format("is unclaimed: it takes {} to build, and no node has that much free",
-                              megabytes(2 * bytes));
+    auto offer = offer_of(row.key, repo, row.rank, slot.note);
+    auto refusals = refusals_of(table, offer);
+    return refusals.empty() ? "is unclaimed, and a node has room: it will be claimed in a moment"
+                            : fmt::format("is unclaimed: it needs {} to be built; {}",
+                                          megabytes(offer.bytes), refusals);
   }
   auto node = std::string(node_name(row.owner));
   if (!table.nodes().contains(row.owner))
@@ -160,7 +175,7 @@ Async<Exit> explain(Catalog& catalog, std::string repo) {
   fmt::print("{}\n", printable(repo));
   explain_origin(*table, repo, found->second.spec);
   for (const auto& [number, slot] : found->second.slots)
-    fmt::print("  replica {} {}\n", number, printable(why(*table, slot)));
+    fmt::print("  replica {} {}\n", number, printable(why(*table, repo, slot)));
   co_return Exit::ok;
 }
 

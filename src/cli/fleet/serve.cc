@@ -146,6 +146,8 @@ Example
   auto* http = add_switch(*app, "--allow-http", "fetch over http://, which anybody can read");
   auto* threads =
       add_value(*app, "--threads", "N", "that look for matches", whole_number(1, 256), "2");
+  auto* builds = add_value(*app, "--builds", "N", "repositories that are built at once",
+                           whole_number(1, 64), "1");
   auto* snapshots = add_value(
       *app, "--snapshots", "DIR",
       "keep very large repositories on disk, for the next start; by default none", nullptr);
@@ -173,6 +175,7 @@ Example
                     value_of(*gone_after), most_grace / 1h);
       settings.verify = *parse_duration(value_of(*verify));
       settings.threads = std::stoi(value_of(*threads));
+      settings.builds = std::stoi(value_of(*builds));
       settings.rules.allows_http = is_given(*http);
       for (auto& folder : words_of_list(value_of(*folders)))
         settings.rules.folders.emplace_back(std::move(folder));
