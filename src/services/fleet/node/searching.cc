@@ -151,6 +151,9 @@ Async<Part> FleetNode::search_rows(SearchAsk ask, HttpLines* early) {
     co_await wait_for_flips(ask.rows, now + std::min<std::chrono::milliseconds>(ask.timeout, 5s));
   auto looked = WallClock::now();
   now = Clock::now();
+  auto life = lease_->session();
+  // A process that stood still may have another lease by now: its rows were somebody else's meanwhile.
+  auto is_same_life = [&] { return lease_->may_serve() && lease_->session() == life; };
   auto rows = rows_of(ask.rows, now);
   auto terms = terms_of(ask, now);
   terms.is_part = true;
@@ -173,7 +176,7 @@ Async<Part> FleetNode::search_rows(SearchAsk ask, HttpLines* early) {
     } else if (!job->found.empty()) {
       std::string text;
       for (const auto& file : std::exchange(job->found, {})) text += found_line(file);
-      if (lease_->may_serve()) wanted = co_await early->send(std::move(text));
+      if (is_same_life()) wanted = co_await early->send(std::move(text));
     } else {
       co_await job->changed.wait();
     }
@@ -186,8 +189,8 @@ Async<Part> FleetNode::search_rows(SearchAsk ask, HttpLines* early) {
   if (!*job->answer) co_return std::unexpected(job->answer->error());
   Part part{**std::move(job->answer), std::move(rows.missing)};
   auto ended = WallClock::now();
-  // A lease that ended meanwhile may be somebody else's: then this is not the owner's answer.
-  if (!lease_->may_serve()) {
+  // Rows of a lease that ended meanwhile may be somebody else's: then this is not the owner's answer.
+  if (!is_same_life()) {
     part.answer = {};
     for (auto& repo : rows.repos) part.missing.push_back({std::move(repo), "moved"});
   }
