@@ -165,6 +165,8 @@ Example
       if (settings.lease.name.empty())
         settings.lease.name = fmt::format("{}-{}", host_name(), getpid());
       settings.endpoint = value_of(*endpoint);
+      // Through whatever listens there: requests do not name where this one does.
+      if (!settings.endpoint.empty()) settings.http.is_for_this_machine = false;
       settings.zone = value_of(*zone);
       settings.shelf.budget_bytes = *parse_bytes(value_of(*budget));
       if (value_of(*policy) == "lru") settings.shelf.policy = EvictionPolicy::lru;

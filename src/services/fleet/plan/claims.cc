@@ -130,7 +130,8 @@ std::string why_refused(const NodeInfo& node, const Offer& offer) {
   if (offer.bytes > node.free_bytes())
     return fmt::format("has {:.1f} of {:.1f} MB free", static_cast<double>(node.free_bytes()) / 1e6,
                        static_cast<double>(node.budget_bytes) / 1e6);
-  auto later = static_cast<double>(node.used_bytes + node.reserved_bytes + offer.bytes / 2);
+  auto later = static_cast<double>(node.used_bytes + node.reserved_bytes) +
+               static_cast<double>(offer.bytes) / 2;
   auto admits = ShelfTerms().admit_at;
   if (offer.demand == 0 && later > admits * static_cast<double>(node.budget_bytes))
     return fmt::format("would be more than {:.0f} % full", 100 * admits);
