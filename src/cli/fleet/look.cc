@@ -135,6 +135,8 @@ std::string why(const Table& table, const std::string& repo, const Table::Slot& 
   auto node = std::string(node_name(row.owner));
   if (!table.nodes().contains(row.owner))
     return fmt::format("is owned by {}, which is silent: the next one takes it over", node);
+  if (row.state == RowState::claimed && slot.note.phase == Phase::waiting)
+    return fmt::format("is at {}, where it waits to be fetched", node);
   if (row.state == RowState::claimed)
     return fmt::format("is at {}, which is {} it", node, name(slot.note.phase));
   return fmt::format("is served by {} under epoch {}, commit {}", node, to_string(row.epoch),
