@@ -123,8 +123,10 @@ FleetNode::Rows FleetNode::rows_of(const std::vector<AskedRow>& asked, Clock::ti
 
 FleetNode::Owned* FleetNode::owned_as(const AskedRow& row) const {
   auto owned = owned_.find(row.key);
+  // Rows of the life before are there until their tasks have left.
   bool is_ours = owned != owned_.end() && owned->second->claim.epoch == row.epoch &&
-                 owned->second->is_ready && !owned->second->is_flipping && lease_->may_serve();
+                 owned->second->claim.session == lease_->session() && owned->second->is_ready &&
+                 !owned->second->is_flipping && lease_->may_serve();
   return is_ours ? owned->second.get() : nullptr;
 }
 
