@@ -70,17 +70,6 @@ awaitable<Clock::duration> measured_alone(Run& run, const Repos& repos, std::siz
   co_return took;
 }
 
-// In small it is measured once, and otherwise as much more as there is more text.
-awaitable<Clock::duration> work_of(Run& run, const Repos& lost) {
-  auto bytes = run.scene.bytes_of(lost);
-  if (is_full() || run.alone_bytes == 0) {
-    run.alone = co_await measured_alone(run, lost, static_cast<std::size_t>(run.nodes) - 1);
-    run.alone_bytes = bytes;
-  }
-  auto more = static_cast<double>(bytes) / static_cast<double>(run.alone_bytes);
-  co_return std::chrono::duration_cast<Clock::duration>(run.alone * std::max(1.0, more));
-}
-
 // ---- The episodes.
 
 awaitable<void> begin_from_empty(Run& run) {
@@ -118,7 +107,7 @@ awaitable<void> check_recovery(Run& run, Episode& episode, const Repos& lost,
   auto took = Clock::now() - fault;
   run.traffic.excuse({});
   episode.check_clones(lost);
-  auto alone = co_await work_of(run, lost);
+  auto alone = co_await measured_alone(run, lost, static_cast<std::size_t>(run.nodes) - 1);
   auto bound = ttls * Clock::duration(run.scene.terms().ttl) + 5s + alone;
   episode.set("lost", lost.size());
   episode.set("lost_bytes", run.scene.bytes_of(lost));

@@ -45,8 +45,6 @@ struct Run {
   asio::thread_pool& aside;  // for what blocks, so that people go on searching meanwhile
   int nodes = 3, started = 0;
   int apart = 0;  // measurements of their own
-  Clock::duration alone = {};
-  std::uint64_t alone_bytes = 0;
 };
 
 // Long enough for a machine that does much else.
