@@ -230,8 +230,9 @@ TEST_CASE(
   auto source = search::fetched_corpus(folder.path() / "log");
   auto bytes = is_full() ? std::uint64_t{400} << 20 : std::uint64_t{24} << 20;
   auto five = Corpus::cut(source.folder, 5, bytes, seed());
-  // What is kept of them, and what the builds take meanwhile.
-  auto budget = static_cast<std::uint64_t>(3.7 * static_cast<double>(five.bytes())) + (64u << 20);
+  // What is kept of them, what the builds take meanwhile, and what a process takes beside its indexes: on
+  // a budget of 121 MB a node was seen with 138 MB.
+  auto budget = static_cast<std::uint64_t>(3.7 * static_cast<double>(five.bytes())) + (128u << 20);
   SceneTerms terms{.ttl = 30s, .budget_bytes = budget, .node_words = {"--builds", "4"}};
   with_run(five, terms, 1, [](Run& run) { return build_four_at_once(run); });
 }
