@@ -143,6 +143,30 @@ TEST_CASE("files are sent before the search ends, and a client who leaves ends i
   });
 }
 
+TEST_CASE("a repository that was searched in part when the time was over is named") {
+  Orchard orchard(1);
+  grow_thicket(orchard.repositories[0], 200);
+  with_fleet(orchard, [](Fleet& fleet, RedisPlace&) -> awaitable<void> {
+    co_await fleet.add(0, 1);
+    auto& router = fleet.start_router();
+    fleet.start_node(fleet.node_settings("n1", 30s));
+    std::size_t files = 3;
+    co_await eventually(60s, "it is served", serves, router, files);
+    for (const char* repos : {"", R"(,"repos":["r0"])"}) {
+      auto body = fmt::format(R"({{"q":"{}","timeout_ms":200,"matches":0{}}})", slow, repos);
+      auto reply = co_await post(router, "/v1/search", body);
+      CHECK(reply.status == 200);
+      std::vector<Missing> missing;
+      auto answer = parse_answer(reply.body, missing);
+      REQUIRE(answer);
+      CHECK_FALSE(answer->is_complete);
+      REQUIRE(missing.size() == 1);
+      CHECK(missing[0].repo == "r0");
+      CHECK(missing[0].reason == "timeout");
+    }
+  });
+}
+
 TEST_CASE("a file is read from its owner's memory, whole or in part") {
   Orchard orchard(2);
   orchard.repositories[0].write("odd/a b&c.txt", "one\ntwo\r\nthree \xe9\nfour");

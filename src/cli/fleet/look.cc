@@ -103,34 +103,21 @@ Async<Exit> show_status(Catalog& catalog, bool in_json) {
   co_return Exit::ok;
 }
 
-// What its build takes, as far as is known.
-std::uint64_t peak_of(const Table::Slot& slot) {
-  return offer_of(slot.row.key, "", slot.row.rank, slot.note).bytes;
-}
-
-// Why a node does not take in what nobody waits for; empty: it does.
-std::string why_not_on(const NodeInfo& info, std::uint64_t peak) {
-  if (info.is_draining) return "drains";
-  ShelfTerms terms{.budget_bytes = info.budget_bytes};
-  if (has_room_for(terms, info.used_bytes + info.reserved_bytes, peak)) return "";
-  if (peak > info.budget_bytes)
-    return fmt::format("has a budget of {}", megabytes(info.budget_bytes));
-  return fmt::format("has {} of {} free, of which it keeps a tenth", megabytes(info.free_bytes()),
-                     megabytes(info.budget_bytes));
-}
-
-// Who refuses it.
-void explain_refusals(const Table& table, const Table::Slot& slot) {
-  if (!slot.row.owner.empty() || slot.row.wait > 0s) return;
+// Who refuses it, and why; empty: one of them does not.
+std::string refusals_of(const Table& table, const Offer& offer) {
+  std::string all;
+  const auto& slots = table.repos().at(offer.repo).slots;
   for (const auto& [session, member] : table.nodes()) {
-    auto reason = why_not_on(member.info, peak_of(slot));
-    if (reason.empty()) continue;
-    auto node = std::string(node_name(session));
-    fmt::print("    {} {}\n", printable(node), reason);
+    bool has_other = std::ranges::any_of(
+        slots, [&](const auto& slot) { return slot.second.row.owner == session; });
+    auto refused = has_other ? "has another replica" : why_refused(member.info, offer);
+    if (refused.empty()) return "";
+    all += fmt::format("{}{} {}", all.empty() ? "" : ", ", node_name(session), refused);
   }
+  return all;
 }
 
-std::string why(const Table& table, const Table::Slot& slot) {
+std::string why(const Table& table, const std::string& repo, const Table::Slot& slot) {
   const auto& row = slot.row;
   auto wait = std::chrono::duration_cast<std::chrono::seconds>(row.wait).count();
   if (row.state == RowState::failed)
@@ -139,16 +126,17 @@ std::string why(const Table& table, const Table::Slot& slot) {
   if (row.owner.empty() && row.wait > 0s) return fmt::format("waits for {} s more", wait);
   if (row.owner.empty() && table.nodes().empty()) return "is unclaimed, and no node is running";
   if (row.owner.empty()) {
-    auto peak = peak_of(slot);
-    auto takes = [&](const auto& entry) { return why_not_on(entry.second.info, peak).empty(); };
-    return std::ranges::any_of(table.nodes(), takes)
-               ? "is unclaimed, and a node has room: it will be claimed in a moment"
-               : fmt::format("is unclaimed: it takes {} to build, and no node has room for that",
-                             megabytes(peak));
+    auto offer = offer_of(row.key, repo, row.rank, slot.note);
+    auto refusals = refusals_of(table, offer);
+    return refusals.empty() ? "is unclaimed, and a node has room: it will be claimed in a moment"
+                            : fmt::format("is unclaimed: it needs {} to be built; {}",
+                                          megabytes(offer.bytes), refusals);
   }
   auto node = std::string(node_name(row.owner));
   if (!table.nodes().contains(row.owner))
     return fmt::format("is owned by {}, which is silent: the next one takes it over", node);
+  if (row.state == RowState::claimed && slot.note.phase == Phase::waiting)
+    return fmt::format("is at {}, where it waits to be fetched", node);
   if (row.state == RowState::claimed)
     return fmt::format("is at {}, which is {} it", node, name(slot.note.phase));
   return fmt::format("is served by {} under epoch {}, commit {}", node, to_string(row.epoch),
@@ -188,10 +176,8 @@ Async<Exit> explain(Catalog& catalog, std::string repo) {
                    repo);
   fmt::print("{}\n", printable(repo));
   explain_origin(*table, repo, found->second.spec);
-  for (const auto& [number, slot] : found->second.slots) {
-    fmt::print("  replica {} {}\n", number, printable(why(*table, slot)));
-    explain_refusals(*table, slot);
-  }
+  for (const auto& [number, slot] : found->second.slots)
+    fmt::print("  replica {} {}\n", number, printable(why(*table, repo, slot)));
   co_return Exit::ok;
 }
 

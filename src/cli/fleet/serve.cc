@@ -146,6 +146,8 @@ Example
   auto* http = add_switch(*app, "--allow-http", "fetch over http://, which anybody can read");
   auto* threads =
       add_value(*app, "--threads", "N", "that look for matches", whole_number(1, 256), "2");
+  auto* builds = add_value(*app, "--builds", "N", "repositories that are built at once",
+                           whole_number(1, 64), "1");
   auto* snapshots = add_value(
       *app, "--snapshots", "DIR",
       "keep very large repositories on disk, for the next start; by default none", nullptr);
@@ -163,6 +165,8 @@ Example
       if (settings.lease.name.empty())
         settings.lease.name = fmt::format("{}-{}", host_name(), getpid());
       settings.endpoint = value_of(*endpoint);
+      // Through whatever listens there: requests do not name where this one does.
+      if (!settings.endpoint.empty()) settings.http.is_for_this_machine = false;
       settings.zone = value_of(*zone);
       settings.shelf.budget_bytes = *parse_bytes(value_of(*budget));
       if (value_of(*policy) == "lru") settings.shelf.policy = EvictionPolicy::lru;
@@ -173,6 +177,7 @@ Example
                     value_of(*gone_after), most_grace / 1h);
       settings.verify = *parse_duration(value_of(*verify));
       settings.threads = std::stoi(value_of(*threads));
+      settings.builds = std::stoi(value_of(*builds));
       settings.rules.allows_http = is_given(*http);
       for (auto& folder : words_of_list(value_of(*folders)))
         settings.rules.folders.emplace_back(std::move(folder));

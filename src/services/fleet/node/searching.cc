@@ -126,8 +126,10 @@ FleetNode::Rows FleetNode::rows_of(const std::vector<AskedRow>& asked, Clock::ti
 
 FleetNode::Owned* FleetNode::owned_as(const AskedRow& row) const {
   auto owned = owned_.find(row.key);
+  // Rows of the life before are there until their tasks have left.
   bool is_ours = owned != owned_.end() && owned->second->claim.epoch == row.epoch &&
-                 owned->second->is_ready && !owned->second->is_flipping && lease_->may_serve();
+                 owned->second->claim.session == lease_->session() && owned->second->is_ready &&
+                 !owned->second->is_flipping && lease_->may_serve();
   return is_ours ? owned->second.get() : nullptr;
 }
 
@@ -156,6 +158,9 @@ Async<Part> FleetNode::search_rows(SearchAsk ask, HttpLines* early) {
     co_await wait_for_flips(**asked, now + std::min<std::chrono::milliseconds>(ask.timeout, 5s));
   auto looked = WallClock::now();
   now = Clock::now();
+  auto life = lease_->session();
+  // A process that stood still may have another lease by now: its rows were somebody else's meanwhile.
+  auto is_same_life = [&] { return lease_->may_serve() && lease_->session() == life; };
   auto rows = rows_of(**asked, now);
   auto terms = terms_of(ask, now);
   terms.is_part = true;
@@ -178,7 +183,7 @@ Async<Part> FleetNode::search_rows(SearchAsk ask, HttpLines* early) {
     } else if (!job->found.empty()) {
       std::string text;
       for (const auto& file : std::exchange(job->found, {})) text += found_line(file);
-      if (lease_->may_serve()) wanted = co_await early->send(std::move(text));
+      if (is_same_life()) wanted = co_await early->send(std::move(text));
     } else {
       co_await job->changed.wait();
     }
@@ -191,10 +196,10 @@ Async<Part> FleetNode::search_rows(SearchAsk ask, HttpLines* early) {
   if (!*job->answer) co_return std::unexpected(job->answer->error());
   Part part{**std::move(job->answer), std::move(rows.missing)};
   auto ended = WallClock::now();
-  // A lease that ended meanwhile may be somebody else's: then this is not the owner's answer.
-  if (!lease_->may_serve()) {
-    part = {};
-    for (const auto& row : **asked) part.missing.push_back({repo_of(row), "moved"});
+  // Rows of a lease that ended meanwhile may be somebody else's: then this is not the owner's answer.
+  if (!is_same_life()) {
+    part.answer = {};
+    for (auto& repo : rows.repos) part.missing.push_back({std::move(repo), "moved"});
   }
   if (log::enabled(log::Level::debug, "fleet.answered"))
     log_answered(**asked, part.missing, looked, ended);

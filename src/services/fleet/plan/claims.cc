@@ -146,6 +146,19 @@ std::optional<std::vector<std::string>> room_for(Clock::time_point now, const Sh
   return shelf.room_for(now, {offer.bytes, offer.demand, offer.rebuild_seconds});
 }
 
+std::string why_refused(const NodeInfo& node, const Offer& offer) {
+  if (node.is_draining) return "is being drained";
+  if (offer.bytes > node.free_bytes())
+    return fmt::format("has {:.1f} of {:.1f} MB free", static_cast<double>(node.free_bytes()) / 1e6,
+                       static_cast<double>(node.budget_bytes) / 1e6);
+  auto later = static_cast<double>(node.used_bytes + node.reserved_bytes) +
+               static_cast<double>(offer.bytes) / 2;
+  auto admits = ShelfTerms().admit_at;
+  if (offer.demand == 0 && later > admits * static_cast<double>(node.budget_bytes))
+    return fmt::format("would be more than {:.0f} % full", 100 * admits);
+  return "";
+}
+
 std::chrono::milliseconds pause_after(std::uint32_t attempts) {
   return std::min<std::chrono::milliseconds>(5s * (1 << std::min(attempts, 10u)), 10min);
 }

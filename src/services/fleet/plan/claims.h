@@ -116,6 +116,10 @@ RepoNote with_peak(RepoNote note, std::uint64_t peak_bytes);
 std::optional<std::vector<std::string>> room_for(Clock::time_point now, const Shelf& shelf,
                                                  const Offer& offer);
 
+// Why a node does not claim what nobody has, by what it says of itself: "has 3.0 of 80.0 MB free".
+// Empty: it has room.
+std::string why_refused(const NodeInfo& node, const Offer& offer);
+
 // How long a row that failed so many times is not offered: 5 s, 10 s, 20 s, … 10 minutes, so that what
 // fails for all of them is not tried by each in turn.
 std::chrono::milliseconds pause_after(std::uint32_t attempts);

@@ -405,6 +405,29 @@ TEST_CASE("only for what people ask for does anybody go") {
   CHECK(room_for(now, shelf, offer)->empty());
 }
 
+TEST_CASE("why a node refuses an offer can be told from what it says of itself") {
+  for (std::uint64_t used : {0, 40, 60, 70, 80, 95})
+    for (std::uint64_t bytes : {10, 20, 40, 200})
+      for (std::uint64_t demand : {0, 5}) {
+        CAPTURE(used);
+        CAPTURE(bytes);
+        CAPTURE(demand);
+        Shelf shelf({.budget_bytes = 100 * mb});
+        shelf.put(start, "a", {.bytes = used * mb});  // hot and young: nothing goes for another
+        Offer offer{.key = "r#0", .repo = "r", .bytes = bytes * mb, .demand = demand};
+        NodeInfo info{.endpoint = "", .budget_bytes = shelf.budget(), .used_bytes = shelf.used()};
+        CHECK(why_refused(info, offer).empty() == room_for(start, shelf, offer).has_value());
+      }
+  Offer offer{.key = "r#0", .repo = "r", .bytes = 40'000'000};
+  NodeInfo info{.endpoint = "", .budget_bytes = 80'000'000, .used_bytes = 77'000'000};
+  CHECK(why_refused(info, offer) == "has 3.0 of 80.0 MB free");
+  info.used_bytes = 70'000'000;
+  offer.bytes = 9'000'000;
+  CHECK(why_refused(info, offer) == "would be more than 90 % full");
+  info.is_draining = true;
+  CHECK(why_refused(info, offer) == "is being drained");
+}
+
 TEST_CASE("for what people ask for every node has a turn, with room or without") {
   Claims claims({.node = "n0"});
   claims.on_nodes(nodes(3, mb));

@@ -15,14 +15,9 @@ double aged(double rate, Clock::duration time) {
 
 }  // namespace
 
-bool has_room_for(const ShelfTerms& terms, std::uint64_t taken, std::uint64_t peak) {
-  if (taken > terms.budget_bytes || peak > terms.budget_bytes - taken) return false;
-  auto later = static_cast<double>(taken) + static_cast<double>(peak) / 2;
-  return later <= terms.admit_at * static_cast<double>(terms.budget_bytes);
-}
-
 bool Shelf::admits(std::uint64_t peak) const {
-  return has_room_for(terms_, used() + reserved(), peak);
+  auto later = static_cast<double>(used() + reserved()) + static_cast<double>(peak) / 2;
+  return peak <= free() && later <= terms_.admit_at * static_cast<double>(budget());
 }
 
 bool Shelf::reserve(const std::string& repo, std::uint64_t bytes) {

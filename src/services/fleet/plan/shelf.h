@@ -32,15 +32,11 @@ struct ShelfTerms {
   std::chrono::seconds regretted = 900s;  // asked for so soon after its eviction
 };
 
-// Whether a node of which so much is taken, by what stays and by builds, takes in what nobody waits
-// for and what needs so much at its peak: then it would not have to press anything out later.
-bool has_room_for(const ShelfTerms& terms, std::uint64_t taken, std::uint64_t peak);
-
 class Shelf {
  public:
   explicit Shelf(ShelfTerms terms) : terms_(terms) {}
 
-  // As has_room_for().
+  // What nobody waits for: it fits, and would press out nobody later. `peak` is what its build takes.
   bool admits(std::uint64_t peak) const;
   // Room for the peak of a build. False: there is none.
   bool reserve(const std::string& repo, std::uint64_t bytes);

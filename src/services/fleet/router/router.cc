@@ -28,6 +28,16 @@ Missing missing_because(std::string repo, const Error& error) {
   }
 }
 
+// Of a node that answered in time, but did not come to the end.
+std::vector<Missing> cut_short_of(const std::vector<Missing>& missing,
+                                  const std::vector<std::string>& repos) {
+  std::vector<Missing> others;
+  for (const auto& repo : repos)
+    if (std::ranges::find(missing, repo, &Missing::repo) == missing.end())
+      others.push_back({repo, "timeout"});
+  return others;
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Router>> Router::create(const asio::any_io_executor& executor,
@@ -149,6 +159,7 @@ Async<search::Answer> Router::search(SearchAsk ask, std::vector<Missing>& missin
   if (!unanswered.empty() && !into.refused)
     co_await ask_again(ask, asked_of(*plan), std::move(unanswered), deadline, into, missing);
   if (into.refused) co_return std::unexpected(*std::move(into.refused));
+  std::ranges::move(into.cut_short, std::back_inserter(missing));
   // What the query leaves out by its name is not missing.
   std::erase_if(missing, [&](const Missing& one) { return !concerns(filter, one); });
   co_await learn_progress(missing, deadline);
@@ -199,6 +210,9 @@ awaitable<std::vector<Missing>> Router::ask_nodes(const SearchAsk& ask, PlanPtr 
     const auto& route = routes[i];
     auto& answer = answers[i];
     if (answer && *answer) {
+      if ((*answer)->answer.why_incomplete == "time")
+        std::ranges::move(cut_short_of((*answer)->missing, route.repos),
+                          std::back_inserter(into.cut_short));
       into.parts.push_back(std::move((*answer)->answer));
       std::ranges::move((*answer)->missing, std::back_inserter(missing));
       suspects_.erase(route.session);

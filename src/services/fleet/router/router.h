@@ -105,8 +105,9 @@ class Router {
   // What comes together for one query.
   struct Gathered {
     std::vector<search::Answer> parts = {};
-    FoundFiles* found = nullptr;        // hears of files before the end; null: nobody does
-    std::optional<Error> refused = {};  // what is wrong with the request, if a node says so
+    FoundFiles* found = nullptr;          // hears of files before the end; null: nobody does
+    std::optional<Error> refused = {};    // what is wrong with the request, if a node says so
+    std::vector<Missing> cut_short = {};  // searched, but not to the end: the time was over
   };
   // Of all repositories it is made anew only when the table has changed.
   using PlanPtr = std::shared_ptr<const Table::Plan>;

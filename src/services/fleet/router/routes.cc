@@ -163,7 +163,9 @@ awaitable<void> Router::answer_search(SearchAsk ask, HttpAnswer& answer) {
   auto found = co_await search(ask, missing);
   if (!found) co_return put_refusal(answer, found.error());
   count_answer(missing);
-  if (is_all_missing(ask, missing)) put_missing(answer, {Errc::unavailable, ""}, missing);
+  bool is_searched = found->why_incomplete == "time";  // in part
+  if (!is_searched && is_all_missing(ask, missing))
+    put_missing(answer, {Errc::unavailable, ""}, missing);
   answer.body = answer_json(*found, missing, Clock::now() - begin);
 }
 
