@@ -198,8 +198,8 @@ Async<Part> FleetNode::search_rows(SearchAsk ask, HttpLines* early) {
   auto ended = WallClock::now();
   // Rows of a lease that ended meanwhile may be somebody else's: then this is not the owner's answer.
   if (!is_same_life()) {
-    part.answer = {};
-    for (auto& repo : rows.repos) part.missing.push_back({std::move(repo), "moved"});
+    part = {};
+    for (const auto& row : **asked) part.missing.push_back({repo_of(row), "moved"});
   }
   if (log::enabled(log::Level::debug, "fleet.answered"))
     log_answered(**asked, part.missing, looked, ended);
