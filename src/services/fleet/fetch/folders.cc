@@ -11,7 +11,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr int deepest = 6;
+constexpr int deepest_found = 6;
 constexpr std::size_t most_repositories = 10'000;
 
 bool is_repository(const fs::path& folder) {
@@ -46,7 +46,7 @@ std::string name_below(const fs::path& path, const fs::path& folder) {
 
 std::vector<FoundRepository> repositories_below(const fs::path& folder) {
   std::vector<fs::path> paths;
-  find(folder, deepest, paths);
+  find(folder, deepest_found, paths);
   std::vector<FoundRepository> found;
   for (auto& path : paths) {
     auto name = name_below(path, folder);

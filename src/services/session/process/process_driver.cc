@@ -14,6 +14,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "base/age.h"
 #include "base/log.h"
 #include "base/uuid.h"
 #include "services/session/names.h"
@@ -265,7 +266,7 @@ awaitable<void> ProcessDriver::sweep() {
 void ProcessDriver::forget_old_locks() {
   for (const auto& name : yard_.locked_names()) {
     auto stopped = yard_.stopped_at(name);
-    if (!stopped || WallClock::now() - *stopped < keep_locks || yard_.state(name)) continue;
+    if (!stopped || age_of(*stopped) < keep_locks || yard_.state(name)) continue;
     if (auto lock = yard_.lock(name)) yard_.forget(name, *std::move(lock));
   }
 }
