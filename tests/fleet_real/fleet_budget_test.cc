@@ -76,19 +76,21 @@ awaitable<void> live_within(Run& run, Clock::duration time) {
   auto pinned = to_be_pinned(run.scene);
   run.traffic.excuse(all);
   run.traffic.expect_later(all);
+  Repos others;
+  std::ranges::set_difference(all, pinned, std::inserter(others, others.end()));
+  // Before there is anything else: nobody makes room for what is pinned later.
   std::function<void()> add = [&] {
-    run.scene.add(all);
+    run.scene.add(pinned);
     for (const auto& repo : pinned) {
       auto said = run.scene.run({"fleet", "repo", "pin", repo});
       REQUIRE_MESSAGE(said.first == 0, said.second);
     }
+    run.scene.add(others);
   };
   co_await aside(run, std::move(add));
   run.traffic.use(routers);
   co_await eventually(patience, "what is pinned is served", are_ready, run, pinned);
   co_await search_on(run, 2s);  // routers hear of it
-  Repos others;
-  std::ranges::set_difference(all, pinned, std::inserter(others, others.end()));
   run.traffic.excuse(others);
   run.traffic.expect_later({});
   co_await search_on(run, time);
