@@ -153,11 +153,11 @@ awaitable<void> start_and_tell(std::string url, std::string body, std::vector<To
 TEST_CASE(
     "sessions asked for at three replicas at once, one of which is killed, have one sandbox each") {
   Replicas replicas(3);
-  constexpr int sessions = 4;
+  constexpr std::size_t sessions = 4;
   std::vector<Told> told;
   auto all = [](Replicas& of, std::vector<Told>& into) -> awaitable<void> {
     auto body = [](TaskGroup& tasks, Replicas& at, std::vector<Told>& results) -> awaitable<bool> {
-      for (int s = 0; s < sessions; ++s)
+      for (std::size_t s = 0; s < sessions; ++s)
         for (int i = 0; i < 3; ++i) {
           auto id = fmt::format("Session {}", s);
           tasks.start("test.start", start_and_tell(at.url(i), at.start_body(id, {"--delay", "0.3"}),
@@ -233,7 +233,7 @@ TEST_CASE("a client written from the description finds all of it, through the pr
   Replicas replicas(2);
   auto run = [&](const std::string& id) {
     auto log = replicas.judge() / "client.log";
-    std::ofstream(log, std::ios::trunc);
+    fs::remove(log);
     auto object = json::parse(replicas.start_body(id)).as_object();
     Program program{{"python3", fs::path(WARREN_TESTS) / "session_client.py", replicas.url(0),
                      api_key, id, json::serialize(object.at("command"))},

@@ -274,7 +274,7 @@ TEST_CASE("messages that are none are ignored") {
   Process process;
   auto id = process.wait();
   auto good = created("pod 1").message("x");
-  for (auto bad :
+  for (const auto& bad :
        {std::string(), std::string("x"), good.substr(0, good.size() / 2), std::string("99999999:x"),
         std::string(":::"), "9" + good, std::string("-1:") + good, created("pod 1").message("y")})
     process.machine.on_message(process.now, bad);

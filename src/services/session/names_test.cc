@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <set>
 
 using namespace warren;
@@ -48,8 +49,8 @@ TEST_CASE("no id passes for the shortened form of another") {
 TEST_CASE("a session id that is no text is refused, and the error says what is allowed") {
   CHECK(check_session_id("a"));
   CHECK(check_session_id("../x y ü"));
-  for (std::string id : {std::string(), std::string(257, 'a'), std::string("a\nb"),
-                         std::string("a\0b", 3), std::string("\xff")}) {
+  for (const std::string& id : {std::string(), std::string(257, 'a'), std::string("a\nb"),
+                                std::string("a\0b", 3), std::string("\xff")}) {
     auto checked = check_session_id(id);
     REQUIRE(!checked);
     CHECK(checked.error().code == Errc::invalid);

@@ -48,7 +48,7 @@ TEST_CASE("repositories below a folder are named by their path, bare ones withou
 
 TEST_CASE("a pattern names repositories, and nothing else that matches") {
   TempFolder folder;
-  auto base = folder.path();
+  const auto& base = folder.path();
   make_bare(base / "a/x.git");
   make_bare(base / "b/y.git");
   fs::create_directories(base / "b/empty.git");
