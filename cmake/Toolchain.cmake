@@ -8,6 +8,13 @@ set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
 # Assertions stay on in every configuration: `ensure` and the library's own checks.
 set(CMAKE_CXX_FLAGS_RELEASE "-O2 -g1")
 
+# g++ looks for what it no longer needs again and again, through all of a precompiled header: a tenth to a
+# fifth of its time. It does not where there is memory (100 MB more for a file).
+cmake_host_system_information(RESULT memory_mb QUERY TOTAL_PHYSICAL_MEMORY)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND memory_mb GREATER 7500 AND NOT CMAKE_DISABLE_PRECOMPILE_HEADERS)
+  string(APPEND CMAKE_CXX_FLAGS " --param=ggc-min-heapsize=1000000")
+endif()
+
 find_program(CCACHE ccache)
 if(CCACHE)
   # A precompiled header has its own time stamps; ccache is told to look at contents instead, and that

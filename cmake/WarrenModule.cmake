@@ -2,14 +2,14 @@
 add_custom_target(generated)
 add_custom_target(threads_tests)
 
-# warren_module(NAME SOURCES … [SCRIPTS …] [DEPENDS …] [NO_BATCHES]
+# warren_module(NAME SOURCES … [SCRIPTS …] [DEPENDS …] [NO_BATCHES] [WAITS]
 #               [TESTS …] [TEST_DEPENDS …] [TIMEOUT s] [LABELS …])
 #
 # One folder that src/CMakeLists.txt lists is one module: a library warren::NAME, its Lua scripts
 # embedded as `warren::scripts::<file name>` in "<folder>/scripts.h", and one test program
 # NAME_test, with TIMEOUT and LABELS as for warren_test.
 function(warren_module name)
-  cmake_parse_arguments(M "NO_BATCHES" "TIMEOUT" "SOURCES;SCRIPTS;DEPENDS;TESTS;TEST_DEPENDS;LABELS" ${ARGN})
+  cmake_parse_arguments(M "NO_BATCHES;WAITS" "TIMEOUT" "SOURCES;SCRIPTS;DEPENDS;TESTS;TEST_DEPENDS;LABELS" ${ARGN})
   set(sources ${M_SOURCES})
   if(NOT M_NO_BATCHES)
     warren_batches(sources warren_${name} ${M_SOURCES})
@@ -20,6 +20,9 @@ function(warren_module name)
   if(NOT name STREQUAL "base")
     target_precompile_headers(warren_${name} REUSE_FROM warren_base)
   endif()
+  if(M_WAITS)
+    warren_waits(warren_${name})
+  endif()
   if(M_SCRIPTS)
     warren_embed_scripts(${name} ${M_SCRIPTS})
   endif()
@@ -27,6 +30,12 @@ function(warren_module name)
     warren_test(${name}_test SOURCES ${M_TESTS} DEPENDS warren::${name} ${M_TEST_DEPENDS}
                 TIMEOUT ${M_TIMEOUT} LABELS ${M_LABELS})
   endif()
+endfunction()
+
+# What mostly waits, for people, servers and child processes, is compiled in three quarters of the time.
+# WAITS says the same of a module.
+function(warren_waits target)
+  target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1 -Wno-maybe-uninitialized>)
 endfunction()
 
 # At the end of its folder: what is said of a file after it was put into a batch would be lost.

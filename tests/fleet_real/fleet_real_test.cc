@@ -109,6 +109,8 @@ awaitable<void> check_recovery(Run& run, Episode& episode, const Repos& lost,
   episode.check_clones(lost);
   auto alone = co_await measured_alone(run, lost, static_cast<std::size_t>(run.nodes) - 1);
   auto bound = ttls * Clock::duration(run.scene.terms().ttl) + 5s + alone;
+  // Beside other tests the recovery may have had half of the machine that its measurement had.
+  if (!is_full()) bound += alone;
   episode.set("lost", lost.size());
   episode.set("lost_bytes", run.scene.bytes_of(lost));
   episode.set("recovery_ms", ms(took));
