@@ -91,7 +91,8 @@ void add_foghorn_looks(CLI::App& root, Action& chosen);
 void add_fleet(CLI::App& root, Action& chosen);
 
 // The words of a command line. CLI11 is included by what reads and explains them, not by commands:
-// its headers take longer to compile than most of those.
+// its headers take longer to compile than most of those, and options are declared in options.cc
+// alone, where each word is read as it was typed.
 CLI::App* add_command(CLI::App& parent, const std::string& name, const std::string& help,
                       const std::string& group = "");
 void set_footer(CLI::App& app, const std::string& text);  // below the options of its help
@@ -104,7 +105,11 @@ using Check = std::function<Result<>(std::string_view value)>;
 CLI::Option* add_value(CLI::App& app, const std::string& name, const std::string& kind,
                        const std::string& help, Check check, const std::string& fallback = "");
 std::string value_of(const CLI::Option& option);
-// Words behind the command, at least `least` of them.
+// An option with a value that may be given again and again: values_of has all of them.
+CLI::Option* add_repeated(CLI::App& app, const std::string& name, const std::string& kind,
+                          const std::string& help);
+// Words behind the command, at least `least` of them, which is 0 or 1; "--" may stand among them, and
+// what follows it is no option.
 CLI::Option* add_list(CLI::App& app, const std::string& name, const std::string& kind,
                       const std::string& help, int least);
 std::vector<std::string> values_of(const CLI::Option& option);
@@ -119,6 +124,11 @@ std::string flag_of(const Setting& setting);     // --redis-url
 std::string path_of(const CLI::App& app);        // warren redis ping
 std::string kind_of(const CLI::Option& option);  // empty: it takes no value
 std::vector<const CLI::App*> commands_of(const CLI::App& app);
+const CLI::App& root_of(const CLI::App& app);
+// Throws what CLI11 throws: only main and tests of options call it. The words are those behind the
+// name of the program.
+void parse_words(CLI::App& root, std::vector<std::string> words);
+std::vector<std::string> not_understood(const CLI::App& root);
 const CLI::App& asked_for(const CLI::App& root);  // the innermost command that was named
 std::string help_of(const CLI::App& app, const Paint& paint);
 // Why the words could not be understood, with the nearest ones that can, and the way out.

@@ -84,6 +84,33 @@ TEST_CASE("misused values are named with what would be right") {
               "flag --log-level: log level \"loud\"", "--help");
 }
 
+TEST_CASE("a word in brackets is one word for every command that takes words") {
+  Shell shell;
+  shell.write("text/digits.txt", "room 101\n");
+  shell.write("text/marks.txt", "caf\xc3\xa9 and i++;\n");
+  shell.write("text/plain.txt", "nothing but letters\n");
+  CHECK(shell.run({"search", "text", "[0-9]", "-l"}).out == "text/digits.txt\n");
+  CHECK(shell.run({"search", "text", "[0,1]", "-l"}).out == "text/digits.txt\n");
+  CHECK(shell.run({"search", "text", "[^\\x00-\\x7F]", "-l"}).out == "text/marks.txt\n");
+  CHECK(shell.run({"search", "text", "[]", "-l"}).exit == 2);
+  CHECK(shell.run({"search", "++"}).err.contains("\n  ++\n"));  // the query, as it was read
+  RedisServer server;
+  auto at = "REDIS_URL=" + url(server);
+  for (std::string verb : {"rm", "pin", "unpin", "reindex"}) {
+    auto refused = shell.run({"fleet", "repo", verb, "[a,b]"}, {at});
+    CAPTURE(refused.err);
+    CHECK(refused.exit == 1);
+    CHECK(refused.err.contains("there is no repository [a,b]:"));
+  }
+  auto marked = shell.run({"fleet", "repo", "mark", "[a,b]", "--fork", "yes"}, {at});
+  CHECK(marked.err.contains("there is no repository [a,b]:"));
+  auto added = shell.run({"fleet", "repo", "add", "[x]"}, {at});
+  CHECK(added.err.contains("no git repository matches [x]"));
+  // As one session, and not as none.
+  for (std::string verb : {"show", "explain", "stop"})
+    CHECK(shell.run({"session", verb, "[]", "--url", "http://127.0.0.1:1"}).exit == 3);
+}
+
 TEST_CASE("a secret is no flag, and is not repeated when it is given as one") {
   Shell shell;
   for (auto& words : {Words{"--redis-password", "hunter2", "doctor"},

@@ -188,9 +188,10 @@ void report(const Paint& paint, const std::string& what, const std::string& hint
 }
 
 // CLI11 throws what it has to say; none of that leaves this function. No value: go on.
-std::optional<Exit> parse(CLI::App& root, int argc, char** argv, const Environment& environment) {
+std::optional<Exit> parse(CLI::App& root, std::vector<std::string> words,
+                          const Environment& environment) {
   try {
-    root.parse(argc, argv);
+    parse_words(root, std::move(words));
     return std::nullopt;
   } catch (const CLI::CallForHelp&) {
     auto paint = paint_for(root, environment, STDOUT_FILENO);
@@ -202,7 +203,7 @@ std::optional<Exit> parse(CLI::App& root, int argc, char** argv, const Environme
   } catch (const CLI::ParseError& error) {
     auto paint = paint_for(root, environment, STDERR_FILENO);
     auto& app = asked_for(root);
-    bool is_incomplete = !commands_of(app).empty() && root.remaining(true).empty() &&
+    bool is_incomplete = !commands_of(app).empty() && not_understood(root).empty() &&
                          dynamic_cast<const CLI::RequiredError*>(&error);
     if (is_incomplete) {
       say("{}", help_of(app, paint));
@@ -234,7 +235,8 @@ Exit run(int argc, char** argv) {
   Action chosen;
   CLI::App root(description_of(program), program);
   add_everything(root, program, chosen);
-  if (auto done = parse(root, argc, argv, environment)) return *done;
+  std::vector<std::string> words(argv + std::min(argc, 1), argv + argc);
+  if (auto done = parse(root, std::move(words), environment)) return *done;
 
   asio::io_context io(1);
   auto out = paint_for(root, environment, STDOUT_FILENO);

@@ -1,4 +1,4 @@
-// Options and commands as a person meets them: help, and what to say about words that mean nothing.
+// What a person reads of options and commands: help, and what to say about words that mean nothing.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -46,10 +46,6 @@ void collect_leaves(const CLI::App& app, std::vector<const CLI::App*>& leaves) {
   auto inner = commands_of(app);
   if (inner.empty()) leaves.push_back(&app);
   for (auto* command : inner) collect_leaves(*command, leaves);
-}
-
-const CLI::App& root_of(const CLI::App& app) {
-  return app.get_parent() ? root_of(*app.get_parent()) : app;
 }
 
 std::string commands_help(const CLI::App& app, const Paint& paint) {
@@ -161,72 +157,7 @@ Misuse explain_unknown_command(const CLI::App& app, const std::string& word) {
 
 }  // namespace
 
-CLI::App* add_command(CLI::App& parent, const std::string& name, const std::string& help,
-                      const std::string& group) {
-  auto* app = parent.add_subcommand(name, help);
-  return group.empty() ? app : app->group(group);
-}
-
-void set_footer(CLI::App& app, const std::string& text) { app.footer(text); }
-void need_command(CLI::App& app) { app.require_subcommand(1); }
-void when_chosen(CLI::App& app, std::function<void()> action) { app.callback(std::move(action)); }
-std::string program_of(const CLI::App& app) { return root_of(app).get_name(); }
-
-CLI::Option* add_value(CLI::App& app, const std::string& name, const std::string& kind,
-                       const std::string& help, Check check, const std::string& fallback) {
-  auto* option = app.add_option(name, help);
-  option->type_name(kind)->default_str(fallback)->take_last();
-  if (check)
-    option->check([check = std::move(check)](const std::string& value) {
-      auto checked = check(value);
-      return checked ? "" : fmt::format("\"{}\": {}", value, checked.error().what);
-    });
-  return option;
-}
-
-CLI::Option* add_list(CLI::App& app, const std::string& name, const std::string& kind,
-                      const std::string& help, int least) {
-  constexpr int most = 100'000;
-  auto* option = app.add_option(name, help)->type_name(kind)->expected(std::max(least, 1), most);
-  return option->required(least > 0)->allow_extra_args()->take_all();
-}
-
-std::vector<std::string> values_of(const CLI::Option& option) { return option.results(); }
-
-CLI::Option* add_switch(CLI::App& app, const std::string& name, const std::string& help) {
-  return app.add_flag(name, help);
-}
-
-CLI::Option* add_json(CLI::App& app) {
-  return add_switch(app, "--json", "JSON on one line, for programs");
-}
-
-bool is_given(const CLI::Option& option) { return option.count() > 0; }
-void require(CLI::Option& option) { option.required(); }
-void hide(CLI::Option& option) { option.group(""); }
-
-std::string value_of(const CLI::Option& option) {
-  return option.count() > 0 ? option.results().back() : option.get_default_str();
-}
-
 std::string flag_of(const Setting& setting) { return "--" + replaced(setting.name, ".", "-"); }
-
-std::string path_of(const CLI::App& app) {
-  return app.get_parent() ? path_of(*app.get_parent()) + " " + app.get_name() : app.get_name();
-}
-
-std::string kind_of(const CLI::Option& option) {
-  return option.get_items_expected_max() == 0 ? "" : option.get_type_name();
-}
-
-std::vector<const CLI::App*> commands_of(const CLI::App& app) {
-  return app.get_subcommands([](const CLI::App*) { return true; });
-}
-
-const CLI::App& asked_for(const CLI::App& root) {
-  auto inner = root.get_subcommands();
-  return inner.empty() ? root : asked_for(*inner.front());
-}
 
 std::string help_of(const CLI::App& app, const Paint& paint) {
   auto& root = root_of(app);
@@ -242,7 +173,7 @@ std::string help_of(const CLI::App& app, const Paint& paint) {
 
 Misuse explain_misuse(const CLI::App& root, const std::string& parser_says) {
   auto& app = asked_for(root);
-  auto extra = root.remaining(true);
+  auto extra = not_understood(root);
   if (extra.empty()) return {parser_says, fmt::format("see `{} --help`", path_of(app))};
   if (extra[0].starts_with('-')) return explain_unknown_flag(app, extra[0]);
   if (!commands_of(app).empty()) return explain_unknown_command(app, extra[0]);

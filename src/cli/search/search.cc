@@ -3,7 +3,7 @@
 #include <signal.h>
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
+#include <algorithm>
 #include <thread>
 
 #include "cli/search/command.h"
@@ -15,7 +15,6 @@ namespace {
 constexpr std::size_t files_on_terminal = 100;
 constexpr std::size_t lines_on_terminal = 1000;  // of a file
 constexpr std::size_t page_bytes = 64u << 20;
-constexpr int most_words = 100'000;  // that are counted before they are refused
 
 // Empty: there is no place for it.
 std::string cache_folder(const Context& context) {
@@ -58,24 +57,13 @@ struct Flags {
       *stats, *explain, *skipped, *symbols, *file_size, *memory, *no_cache, *fleet;
 };
 
-void add_words(CLI::App& app, Flags& flags) {
-  flags.place = app.add_option("place", "where to look, if not here")->type_name("PLACE");
-  flags.query = app.add_option("query", "what to look for")
-                    ->type_name("QUERY")
-                    ->expected(1, most_words)
-                    ->allow_extra_args();
-  // "--" is for us only while an option waits for a word. This one does to the end, for the query
-  // takes all of them.
-  app.add_option("more")->group("");
-}
-
 Flags add_flags(CLI::App& app) {
   Flags flags{};
-  add_words(app, flags);
-  flags.refs =
-      app.add_option("--ref", "a branch, tag or commit instead of files on disk; repeatable")
-          ->type_name("REF")
-          ->take_all();
+  flags.place = add_value(app, "place", "PLACE", "where to look, if not here", nullptr);
+  // All words there are, so that too many are told how to be one.
+  flags.query = add_list(app, "query", "QUERY", "what to look for", 0);
+  flags.refs = add_repeated(app, "--ref", "REF",
+                            "a branch, tag or commit instead of files on disk; repeatable");
   flags.context =
       add_value(app, "-C,--context", "N", "lines around each match", whole_number(0, 1000), "0");
   flags.files = add_switch(app, "-l,--files", "names of files only");
@@ -107,8 +95,8 @@ Flags add_flags(CLI::App& app) {
 
 // The place and the query; what is wrong with them otherwise.
 std::optional<Exit> take_words(const Flags& flags, const Paint& paint, SearchOptions& options) {
-  auto given = flags.place->results();
-  std::ranges::copy(flags.query->results(), std::back_inserter(given));
+  auto given = values_of(*flags.place);
+  std::ranges::copy(values_of(*flags.query), std::back_inserter(given));
   if (given.size() > 2)
     return complain(paint, fmt::format("{} words: a place and a query are two", given.size()),
                     "quote a query of several words");
@@ -166,7 +154,7 @@ Result<Exit> read_and_run(const Flags& flags, const Context& context) {
   auto threads = std::clamp(static_cast<int>(std::thread::hardware_concurrency()), 1, 16);
   options.show = show_of(flags);
   options.terms = terms_of(flags, options.show, threads);
-  if (is_given(*flags.refs)) options.refs = flags.refs->results();
+  if (is_given(*flags.refs)) options.refs = values_of(*flags.refs);
   if (is_given(*flags.timeout)) options.timeout = *parse_duration(value_of(*flags.timeout));
   auto& index = options.index;
   index.wants_symbols = is_given(*flags.symbols);

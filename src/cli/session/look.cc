@@ -115,6 +115,12 @@ Result<Exit> stop(const Context& context, const SessionOptions& options, const s
   return Exit::ok;
 }
 
+CLI::Option* add_session_id(CLI::App& app) {
+  auto* id = add_value(app, "id", "SESSION", "of the session, or of its runtime", nullptr);
+  require(*id);
+  return id;
+}
+
 }  // namespace
 
 void add_session_looks(CLI::App& session, Action& chosen) {
@@ -127,27 +133,25 @@ void add_session_looks(CLI::App& session, Action& chosen) {
   auto* one = add_command(session, "show", "One session: where it is, and its key");
   auto one_options = add_session_options(*one);
   auto* one_json = add_json(*one);
-  auto* one_id = add_list(*one, "id", "SESSION", "of the session, or of its runtime", 1);
+  auto* one_id = add_session_id(*one);
   when_chosen(*one, [=, &chosen] {
     chosen = [=](const Context& context) {
-      return show(context, one_options, values_of(*one_id)[0], is_given(*one_json));
+      return show(context, one_options, value_of(*one_id), is_given(*one_json));
     };
   });
   auto* why = add_command(session, "explain", "Why a session is as it is");
   auto why_options = add_session_options(*why);
-  auto* why_id = add_list(*why, "id", "SESSION", "of the session, or of its runtime", 1);
+  auto* why_id = add_session_id(*why);
   when_chosen(*why, [=, &chosen] {
     chosen = [=](const Context& context) {
-      return explain(context, why_options, values_of(*why_id)[0]);
+      return explain(context, why_options, value_of(*why_id));
     };
   });
   auto* end = add_command(session, "stop", "End a session, and remove its files");
   auto end_options = add_session_options(*end);
-  auto* end_id = add_list(*end, "id", "SESSION", "of the session, or of its runtime", 1);
+  auto* end_id = add_session_id(*end);
   when_chosen(*end, [=, &chosen] {
-    chosen = [=](const Context& context) {
-      return stop(context, end_options, values_of(*end_id)[0]);
-    };
+    chosen = [=](const Context& context) { return stop(context, end_options, value_of(*end_id)); };
   });
 }
 
