@@ -105,6 +105,12 @@ TEST_CASE("a list of repositories limits a request, and a broken list is no list
     CHECK(count(co_await post(router, "/v1/search", R"({"q":"apple_","repo_ids":[]})")) == 0);
     CHECK(count(co_await post(router, "/v1/search", R"({"q":"apple_","archived":true})")) == 0);
     CHECK(count(co_await post(router, "/v1/search", R"({"q":"apple_","fork":false})")) == 9);
+    // The query says it as well, and both have to hold.
+    CHECK(count(co_await post(router, "/v1/search", R"({"q":"apple_ archived:yes"})")) == 0);
+    CHECK(count(co_await post(router, "/v1/search", R"({"q":"apple_ fork:no public:yes"})")) == 9);
+    CHECK(count(co_await get(router, "/v1/search?q=apple_+public:no")) == 0);
+    auto both = R"({"q":"apple_ archived:no","archived":true,"repo_ids":[1]})";
+    CHECK(count(co_await post(router, "/v1/search", both)) == 0);
     for (const char* body :
          {R"({"q":"apple_","repos":null})", R"({"q":"apple_","repos":"r1"})",
           R"({"q":"apple_","repo_ids":null})", R"({"q":"apple_","repo_ids":[-1]})"})

@@ -126,6 +126,9 @@ class SearchCommand {
       if (options_.show.form == SearchShow::Form::lines)
         options_.show.form = SearchShow::Form::files;
     }
+    for (const auto& text : query_.notes) note(safe_text(text));
+    if (query_.kinds.is_any() && options_.fleet.empty())
+      note("only a fleet knows what is archived, a fork or public: that limits nothing here");
     if (options_.refs.empty() && asks_for_branch(*query_.root))
       note("without --ref no file belongs to a branch");
     options_.index.wants_symbols = options_.index.wants_symbols || needs_symbols(*query_.root) ||
@@ -195,6 +198,8 @@ class SearchCommand {
       output_.write(json_summary(*found, index_) + '\n');
     output_.flush();
     tell(*found, shown);
+    if (shown == 0 && found->is_complete)
+      for (const auto& text : query_.guesses) note(safe_text(text));
     if (printer.cut_files() > 0)
       note(fmt::format("{}{} more matching lines than are shown; a pipe shows more",
                        printer.first_cut(),

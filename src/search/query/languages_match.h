@@ -1,9 +1,14 @@
 #pragma once
 // lang:cpp means C++.
+#include <optional>
+#include <string>
 #include <string_view>
 
 namespace warren::search {
 
 bool is_language(std::string_view language, std::string_view word);
+// Whether files can be of a language that is called so.
+bool is_known_language(std::string_view word);
+std::optional<std::string> nearest_language(std::string_view word);
 
 }  // namespace warren::search

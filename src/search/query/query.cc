@@ -4,6 +4,7 @@
 
 #include <array>
 
+#include "search/query/languages_match.h"
 #include "search/query/query_words.h"
 
 namespace warren::search {
@@ -23,7 +24,11 @@ enum class Key : std::uint8_t {
   branch,
   symbol,
   select,
-  count
+  count,
+  regex,
+  archived,
+  fork,
+  is_public
 };
 struct Name {
   std::string_view text;
@@ -35,7 +40,8 @@ constexpr std::array names{
     Name{"r:", Key::repo},        Name{"lang:", Key::language},   Name{"l:", Key::language},
     Name{"branch:", Key::branch}, Name{"b:", Key::branch},        Name{"sym:", Key::symbol},
     Name{"type:", Key::select},   Name{"t:", Key::select},        Name{"select:", Key::select},
-    Name{"count:", Key::count}};
+    Name{"count:", Key::count},   Name{"regex:", Key::regex},     Name{"archived:", Key::archived},
+    Name{"fork:", Key::fork},     Name{"public:", Key::is_public}};
 
 const Name* field_at(std::string_view text) {
   for (const auto& name : names)
@@ -54,7 +60,14 @@ class Parser {
   Result<ParsedQuery> parse() {
     auto root = parse_either(0);
     if (!root) return std::unexpected(root.error());
-    if (at_ < text_.size()) return fail_at(at_, "there is no \"(\" for this \")\"");
+    if (at_ < text_.size()) {
+      auto end = std::min(text_.find_first_of(" \t\n\r", at_), text_.size());
+      return fail_at(at_, "there is no \"(\" for this \")\"{}", as_it_stands(word_begin_, end));
+    }
+    if (kind_place_ && has_either_)
+      return fail_at(*kind_place_,
+                     "archived:, fork: and public: hold for the whole query: they cannot stand "
+                     "beside an \"or\"");
     parsed_.root = *root ? std::move(*root) : std::make_unique<Query>();
     settle_case(*parsed_.root);
     return std::move(parsed_);
@@ -66,6 +79,17 @@ class Parser {
                                         Args&&... args) {
     return fail(Errc::invalid, "column {}: {}", place + 1,
                 fmt::format(format, std::forward<Args>(args)...));
+  }
+
+  // What to write so that this part of the query is looked for as it stands.
+  std::string as_it_stands(std::size_t begin, std::size_t end) const {
+    constexpr std::size_t most_shown = 60;
+    auto part = text_.substr(begin, end - begin);
+    while (!part.empty() && is_space(part.back())) part.remove_suffix(1);
+    if (part.size() > most_shown) return "; quote what is looked for as it stands";
+    const Name* field = field_at(part);
+    auto name = field ? field->text : std::string_view();
+    return fmt::format("; as it stands: {}{}", name, quoted(part.substr(name.size())));
   }
 
   void skip_spaces() {
@@ -89,6 +113,7 @@ class Parser {
       if (!is_at_or_now()) break;
       std::size_t place = at_;
       if (either->parts.empty()) return fail_at(place, "an expression is expected before \"or\"");
+      has_either_ = has_either_ || depth == 0;
       at_ += 2;
       skip_spaces();
       if (is_at_end() || is_at_or()) return fail_at(at_, "an expression is expected after \"or\"");
@@ -124,8 +149,12 @@ class Parser {
     if (!is_negated) return parse_atom(depth);
     if (depth > most_nesting) return fail_at(at_, "at most {} levels may be nested", most_nesting);
     ++at_;
+    is_negated_ = !is_negated_;
+    auto kind_before = kind_place_;
     auto part = parse_not(depth + 1);
+    is_negated_ = !is_negated_;
     if (!part) return part;
+    if (!*part && kind_place_ != kind_before) return part;  // -archived:yes
     if (!*part) return fail_at(place, "a pattern or a filter is expected after \"-\"");
     auto query = std::make_unique<Query>();
     query->kind = Query::Kind::neither;
@@ -136,20 +165,29 @@ class Parser {
   Result<QueryPtr> parse_atom(int depth) {
     if (text_[at_] == '(' && is_group()) {
       std::size_t open = at_++;
+      ++groups_;
       auto inner = parse_either(depth + 1);
+      --groups_;
       if (!inner) return inner;
       skip_spaces();
-      if (at_ == text_.size()) return fail_at(open, "\"(\" is not closed");
+      if (at_ == text_.size())
+        return fail_at(open, "\"(\" is not closed{}", as_it_stands(open, text_.size()));
       ++at_;
       if (!*inner) return fail_at(open + 1, "an expression is expected in the parentheses");
       return inner;
     }
-    std::size_t start = at_;
+    std::size_t start = word_begin_ = at_;
     const Name* field = field_at(text_.substr(at_));
     if (field != nullptr) at_ += field->text.size();
-    auto word = take_word(field != nullptr);
+    auto word = take_word(field ? std::optional(field->key) : std::nullopt);
     if (!word) return std::unexpected(word.error());
-    if (field == nullptr) return pattern_of(*word, Field::any, start);
+    if (field == nullptr) {
+      auto raw = text_.substr(start, at_ - start);
+      if (raw.starts_with("meta.") && raw.contains(':'))
+        parsed_.guesses.push_back(
+            fmt::format("repositories have no metadata here: {} is looked for as text", raw));
+      return pattern_of(*word, Field::any, start);
+    }
     if (word->text.empty() && !word->is_literal)
       return fail_at(at_, "{} is expected after \"{}\"", expected(field->key), field->text);
     return field_of(field->key, std::move(*word), start + field->text.size());
@@ -164,18 +202,34 @@ class Parser {
     return end.is_open_paren;
   }
 
-  Result<Word> take_word(bool is_value) {
+  Result<Word> take_word(std::optional<Key> key) {
     WordEnd end = end_of_word(text_, at_);
-    if (end.open_quote) return fail_at(*end.open_quote, "the quote is not closed");
+    if (end.open_quote)
+      return fail_at(*end.open_quote, "the quote is not closed; {}",
+                     text_.ends_with("\\\"") ? R"(in quotes \" is a quote and \\ a backslash)"
+                                             : R"(one that is looked for is \")");
+    if (end.behind_quote)
+      return fail_at(
+          *end.behind_quote,
+          R"(a space is expected behind what is quoted; a quote that is looked for is \")");
+    if (end.torn_quote)
+      return fail_at(*end.torn_quote,
+                     R"(only a whole word can be quoted; a quote that is looked for is \")");
     if (end.lone_backslash)
       return fail_at(*end.lone_backslash, "a character is expected after \"\\\"");
-    if (end.is_open_paren)
-      return fail_at(end.open_paren, "\"(\" is not closed{}",
-                     end.place < text_.size() ? "; what has spaces must be quoted" : "");
-    ensure(end.place > at_ || is_value, "a word has a character");
-    Word word = read_word(text_.substr(at_, end.place - at_));
+    if (end.is_open_paren) {
+      auto closed = end_of_parens(text_, at_);
+      return fail_at(end.open_paren, "\"(\" is not closed{}{}",
+                     closed == text_.npos ? "" : " before the space",
+                     as_it_stands(word_begin_, closed == text_.npos ? end.place : closed));
+    }
+    ensure(end.place > at_ || key, "a word has a character");
+    auto raw = text_.substr(at_, end.place - at_);
     at_ = end.place;
-    return word;
+    if (end.has_empty_group && key != Key::file && key != Key::repo)
+      parsed_.notes.push_back(fmt::format("\"()\" is an empty group of a regular expression{}",
+                                          as_it_stands(word_begin_, at_)));
+    return key == Key::regex ? read_quoted_regex(raw) : read_word(raw);
   }
 
   static std::string_view expected(Key key) {
@@ -185,6 +239,7 @@ class Parser {
       case Key::content:
       case Key::file:
       case Key::repo:
+      case Key::regex:
         return "a pattern";
       case Key::language:
         return "a language";
@@ -196,6 +251,10 @@ class Parser {
         return "file, path, repo, symbol or content";
       case Key::count:
         return "a number or all";
+      case Key::archived:
+      case Key::fork:
+      case Key::is_public:
+        return "yes or no";
     }
     return "";
   }
@@ -204,19 +263,28 @@ class Parser {
     switch (key) {
       case Key::content:
         return pattern_of(word, Field::content, place);
+      case Key::regex:
+        return pattern_of(word, Field::any, place);
       case Key::file:
-        return pattern_of(as_glob(std::move(word)), Field::path, place);
+        return path_of(std::move(word), place);
       case Key::symbol:
         return pattern_of(word, Field::symbol, place);
       case Key::repo: {
-        auto query = pattern_of(as_glob(std::move(word)), Field::path, place);
+        auto query = path_of(std::move(word), place);
         if (query) (*query)->kind = Query::Kind::repo;
         return query;
       }
       case Key::language:
+        note_language(plain(word));
         return filter_of(Query::Kind::language, word);
       case Key::branch:
         return filter_of(Query::Kind::branch, word);
+      case Key::archived:
+        return kind_of(parsed_.kinds.is_archived, plain(word), is_negated_, key, place);
+      case Key::fork:
+        return kind_of(parsed_.kinds.is_fork, plain(word), is_negated_, key, place);
+      case Key::is_public:
+        return kind_of(parsed_.kinds.is_private, plain(word), !is_negated_, key, place);
       case Key::case_of:
       case Key::select:
       case Key::count:
@@ -225,6 +293,45 @@ class Parser {
     return set(key, plain(word), place)
                ? Result<QueryPtr>(nullptr)
                : fail_at(place, "{} is expected, not \"{}\"", expected(key), plain(word));
+  }
+
+  Result<QueryPtr> kind_of(std::optional<bool>& into, std::string_view value, bool is_opposite,
+                           Key key, std::size_t place) {
+    if (value != "yes" && value != "no")
+      return fail_at(place, "{} is expected, not \"{}\"", expected(key), value);
+    bool is_wanted = (value == "yes") != is_opposite;
+    auto field = text_.substr(word_begin_, place - word_begin_);
+    if (groups_ > 0)
+      return fail_at(word_begin_, "{} holds for the whole query: put it outside of parentheses",
+                     field);
+    if (into && *into != is_wanted)
+      return fail_at(word_begin_, "{} is said twice, yes and no", field);
+    into = is_wanted;
+    kind_place_ = word_begin_;
+    return QueryPtr();
+  }
+
+  void note_language(const std::string& word) {
+    if (is_known_language(word)) return;
+    auto meant = nearest_language(word);
+    parsed_.notes.push_back(fmt::format("no file is of a language \"{}\"{}", word,
+                                        meant ? fmt::format(": did you mean {}?", *meant) : ""));
+  }
+
+  // Paths of files and names of repositories.
+  Result<QueryPtr> path_of(Word word, std::size_t place) {
+    auto field = text_.substr(word_begin_, place - word_begin_);
+    auto raw = text_.substr(place, at_ - place);
+    auto glob = glob_in(word);
+    auto read = as_glob(std::move(word));
+    if (!read) return fail_at(place, "{}", read.error().what);
+    if (!glob.empty() && read->is_literal)
+      parsed_.guesses.push_back(
+          fmt::format("{}{} is looked for as it stands; without quotes it is a glob", field, raw));
+    else if (!glob.empty() && read->text == raw)
+      parsed_.guesses.push_back(fmt::format(
+          "{0}{1} is a regular expression; as a glob it would be {0}{2}", field, raw, glob));
+    return pattern_of(*read, Field::path, place);
   }
 
   Result<QueryPtr> pattern_of(const Word& word, Field field, std::size_t place) {
@@ -239,7 +346,7 @@ class Parser {
     RE2::Options options;
     options.set_log_errors(false);
     RE2 check(word.text, options);
-    if (!check.ok()) return fail_at(place, "{}", check.error());
+    if (!check.ok()) return fail_at(place, "{}{}", check.error(), as_it_stands(word_begin_, at_));
     compiled_ += check.ProgramSize();
     if (compiled_ > most_compiled)
       return fail_at(place, "the patterns are too large together: repeat fewer times");
@@ -298,6 +405,10 @@ class Parser {
 
   std::string_view text_;
   std::size_t at_ = 0;
+  std::size_t word_begin_ = 0;  // of the last one, with its field
+  std::optional<std::size_t> kind_place_;
+  bool is_negated_ = false, has_either_ = false;
+  int groups_ = 0;  // that are open
   CaseMode case_ = CaseMode::automatic;
   int compiled_ = 0;
   ParsedQuery parsed_;

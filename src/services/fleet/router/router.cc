@@ -139,11 +139,25 @@ Async<Router::ReadQuery> Router::read(std::string text) {
   co_return co_await on_pool(readers_, &Router::read_query, std::move(text));
 }
 
+void Router::limit_by_query(SearchAsk& ask, const search::RepoKinds& kinds) {
+  auto narrow = [&ask](std::optional<bool>& limit, std::optional<bool> more) {
+    if (!limit) limit = more;
+    if (!more || *limit == *more) return;
+    // None can be both.
+    ask.repos.emplace();
+    ask.repo_ids.reset();
+  };
+  narrow(ask.is_archived, kinds.is_archived);
+  narrow(ask.is_fork, kinds.is_fork);
+  narrow(ask.is_private, kinds.is_private);
+}
+
 Async<search::Answer> Router::search(SearchAsk ask, std::vector<Missing>& missing,
                                      FoundFiles* found) {
   missing.clear();
   auto asked = co_await read(ask.query);
   if (!asked) co_return std::unexpected(asked.error());
+  limit_by_query(ask, asked->query.kinds);
   const auto& filter = asked->filter;
   if (ask.wait > 0ms) co_await wait_until_ready(ask, filter, Clock::now() + ask.wait);
   auto deadline = Clock::now() + ask.timeout;

@@ -100,6 +100,8 @@ class Router {
   static Result<ReadQuery> read_query(const std::string& text);
   // Here, or where nobody else waits if it may take long.
   Async<ReadQuery> read(std::string text);
+  // What the query says of kinds of repositories, beside what the request says.
+  static void limit_by_query(SearchAsk& ask, const search::RepoKinds& kinds);
   awaitable<void> wait_until_ready(const SearchAsk& ask, const search::RepoFilter& filter,
                                    Clock::time_point until);
   // What comes together for one query.

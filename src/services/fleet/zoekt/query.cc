@@ -58,22 +58,6 @@ struct Token {
   std::string value = {};  // without quotes and without the prefix
 };
 
-// In quotes, as our language reads it back.
-std::string quoted(std::string_view text) {
-  std::string out = "\"";
-  for (char c : text) {
-    if (c == '\n')
-      out += "\\n";
-    else if (c == '\t')
-      out += "\\t";
-    else if (c == '"' || c == '\\')
-      (out += '\\') += c;
-    else
-      out += c;
-  }
-  return out + '"';
-}
-
 // A regular expression as one word: nothing in it ends the word, begins a quote, or is a field.
 std::string as_word(std::string_view regex) {
   std::string out = "(?:";
@@ -182,7 +166,7 @@ class Translator {
       case Atom::symbol:
         return pattern("sym:", value, is_negated);
       case Atom::language:
-        put((is_negated ? "-lang:" : "lang:") + quoted(value));
+        put((is_negated ? "-lang:" : "lang:") + search::quoted(value));
         return ok;
       case Atom::branch:
         return branch(value, depth, is_negated);
@@ -204,13 +188,13 @@ class Translator {
   Result<> pattern(std::string_view field, const std::string& value, bool is_negated) {
     auto literal = search::literal_of({.text = value});
     put(fmt::format("{}{}{}", is_negated ? "-" : "", field,
-                    literal ? quoted(*literal) : as_word(value)));
+                    literal ? search::quoted(*literal) : as_word(value)));
     return ok;
   }
 
   Result<> branch(const std::string& value, int depth, bool is_negated) {
     if (value != "HEAD") {
-      put((is_negated ? "-branch:" : "branch:") + quoted(value));
+      put((is_negated ? "-branch:" : "branch:") + search::quoted(value));
       return ok;
     }
     if (is_negated || depth > 0)

@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include "search/query/matcher.h"
 #include "search/query/query.h"
 
 namespace warren::fleet {
@@ -64,6 +65,41 @@ TEST_CASE("queries of zoekt mean the same in our language") {
     if (!ours) continue;
     CAPTURE(zoekt);
     CHECK(meaning_of(zoekt) == ours);
+  }
+}
+
+TEST_CASE("what zoekt's words and ours have in common means the same in both") {
+  for (const char* text :
+       {"regex:a.c", "regex:foo", R"(regex:"a .*b")", "archived:no foo", "-fork:yes foo",
+        "public:no foo", "foo.*bar", "(read|write)_lock", R"(foo\.bar)", "lang:c++ foo",
+        R"(panic\(\"[a-z]+\"\))", R"("foo bar")", R"("say \"hi\"")", "i[+][+]"}) {
+    CAPTURE(text);
+    auto theirs = parse_zoekt_query(text);
+    auto ours = search::parse_query(text);
+    REQUIRE(theirs);
+    REQUIRE(ours);
+    CHECK(theirs->is_archived == ours->kinds.is_archived);
+    CHECK(theirs->is_fork == ours->kinds.is_fork);
+    CHECK(theirs->is_private == ours->kinds.is_private);
+    // A pattern may be written in another way: both find the same.
+    auto read = search::parse_query(theirs->text);
+    REQUIRE(read);
+    const auto *a = read->root.get(), *b = ours->root.get();
+    while (!a->parts.empty() && !b->parts.empty()) {
+      CHECK(a->kind == b->kind);
+      a = a->parts.back().get();
+      b = b->parts.back().get();
+    }
+    auto matcher_a = search::Matcher::compile(a->pattern);
+    auto matcher_b = search::Matcher::compile(b->pattern);
+    REQUIRE(matcher_a);
+    REQUIRE(matcher_b);
+    for (const char* line : {"a.c", "abc", "ac", "foo", "a xb", "foo bar", "fooxbar", "read_lock",
+                             "foo.bar", "say \"hi\"", "panic(\"x\")", "panic(x)", "i++"}) {
+      CAPTURE(line);
+      CHECK(search::Finder(*matcher_a).finds(line, false) ==
+            search::Finder(*matcher_b).finds(line, false));
+    }
   }
 }
 
