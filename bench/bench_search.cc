@@ -1,7 +1,4 @@
-// `make bench PART=search`; by hand:
-//   bench_search [postgresql-15|linux]      one corpus only; $WARREN_BENCH_CORPUS says the same
-//   bench_search --peer-url URL [CORPUS]    beside a server that speaks zoekt's JSON API and has
-//                                           indexed these files, linux if not said, and no others
+// `make bench PART=search`; by hand: bench_search --help.
 #include <fmt/format.h>
 
 #include <cstdlib>
@@ -9,6 +6,7 @@
 
 #include "base/log.h"
 #include "search_measure.h"
+#include "search_words.h"
 
 using namespace warren;
 using namespace warren::bench;
@@ -40,23 +38,25 @@ int main(int argc, char** argv) {
   std::vector<std::string> words(argv + 1, argv + argc);
   if (words.size() == 3 && words[0].starts_with("--build"))
     return build_child(words[1], words[2], words[0] == "--build");
+  const char* chosen = std::getenv("WARREN_BENCH_CORPUS");
+  auto read = read_search_words(words, chosen ? chosen : "");
+  if (!read) {
+    complain(read.error());
+    return 2;
+  }
+  if (read->wants_help) {
+    fmt::print("{}", search_usage);
+    return 0;
+  }
   log::Options quiet;
   quiet.levels = "error";
   if (!log::configure(quiet)) return 1;
   double load = 0;
   getloadavg(&load, 1);
   fmt::print(stderr, "load average {:.2f}; below 0.3 the figures are worth keeping\n", load);
-  std::string url;
-  if (words.size() >= 2 && words[0] == "--peer-url") {
-    url = words[1];
-    words.erase(words.begin(), words.begin() + 2);
-  }
-  const char* chosen = std::getenv("WARREN_BENCH_CORPUS");
-  if (words.empty() && chosen) words.emplace_back(chosen);
-  if (words.empty() && !url.empty()) words = {"linux"};
-  if (words.empty()) words = {"postgresql-15", "linux"};
+  const auto& url = read->peer_url;
   int code = 0;
-  for (const auto& package : words) {
+  for (const auto& package : read->corpora) {
     if (url.empty()) {
       code |= bench_corpus(package);
       continue;

@@ -33,7 +33,7 @@ struct Beside {
       };
       both[1].once = [&]() -> Result<double> {
         auto start = Clock::now();
-        auto answer = peer.ask(of.query, kind);
+        auto answer = peer.ask(of.for_peer(), kind);
         if (!answer) return std::unexpected(answer.error());
         theirs = *answer;
         own.push_back(static_cast<double>(theirs.duration.count()) / 1e6);
@@ -66,9 +66,30 @@ struct Beside {
   }
 };
 
-Result<std::vector<double>> loop_of_peer(const Stage& stage, const std::string& url, int clients,
-                                         double seconds) {
+using Classes = std::vector<const QueryClass*>;
+
+// Of those that both can be asked. Who refuses one is told, and does not end the comparison.
+Result<Classes> asked_of_both(const Stage& stage, PeerClient& peer) {
   auto classes = mixed(stage);
+  std::vector<std::string> queries;
+  for (const auto* one : classes) queries.push_back(one->for_peer());
+  auto refused = refused_by(peer, queries);
+  if (!refused) return std::unexpected(refused.error());
+  Classes both;
+  for (std::size_t i = 0; i < classes.size(); ++i) {
+    auto why = refused->find(i);
+    if (why == refused->end())
+      both.push_back(classes[i]);
+    else
+      fmt::print(stderr, "search: left out {}, which the peer refuses: {}\n", classes[i]->name,
+                 why->second);
+  }
+  if (both.empty()) return fail(Errc::refused, "the peer refuses every query");
+  return both;
+}
+
+Result<std::vector<double>> loop_of_peer(const Classes& classes, const std::string& url,
+                                         int clients, double seconds) {
   return closed_loop(clients, seconds, [&](int) -> Ask {
     auto made = PeerClient::make(url);
     // Shared by the copies of the function, all of one client.
@@ -76,7 +97,7 @@ Result<std::vector<double>> loop_of_peer(const Stage& stage, const std::string& 
     if (made) client = std::make_shared<PeerClient>(std::move(*made));
     return [client, &classes](std::size_t question) -> Result<> {
       if (!client) return fail(Errc::invalid, "no such peer");
-      auto answer = client->ask(classes[question % classes.size()]->query, PeerTerms::bounded);
+      auto answer = client->ask(classes[question % classes.size()]->for_peer(), PeerTerms::bounded);
       if (!answer) return std::unexpected(answer.error());
       return ok;
     };
@@ -88,19 +109,19 @@ Result<std::vector<double>> loop_of_peer(const Stage& stage, const std::string& 
 Result<> bench_peer(const Stage& stage, const std::string& url) {
   auto peer = PeerClient::make(url);
   if (!peer) return std::unexpected(peer.error());
-  auto first = peer->ask("zqxjkvbnw case:yes", PeerTerms::bounded);
-  if (!first) return std::unexpected(first.error());
+  auto classes = asked_of_both(stage, *peer);
+  if (!classes) return std::unexpected(classes.error());
   Beside beside{stage, *peer, url};
-  for (const auto* of : mixed(stage)) {
+  for (const auto* of : *classes) {
     fmt::print(stderr, "search: {} {}\n", stage.corpus.package, of->name);
     beside.ask_once(*of);
   }
   constexpr double seconds = 10;
   for (int clients : {1, 4, 16}) {
     fmt::print(stderr, "search: {} clients\n", clients);
-    auto ours = loop_of_ours(stage, clients, seconds);
+    auto ours = loop_of_ours(stage, *classes, clients, seconds);
     if (!ours) return std::unexpected(ours.error());
-    auto theirs = loop_of_peer(stage, url, clients, seconds);
+    auto theirs = loop_of_peer(*classes, url, clients, seconds);
     if (!theirs) return std::unexpected(theirs.error());
     if (ours->empty() || theirs->empty()) return fail(Errc::timeout, "no answer in time");
     auto name = fmt::format("search.{}.clients_{}", stage.corpus.package, clients);

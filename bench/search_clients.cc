@@ -46,9 +46,11 @@ Result<std::vector<double>> closed_loop(int clients, double seconds,
   return times;
 }
 
-Result<std::vector<double>> loop_of_ours(const Stage& stage, int clients, double seconds) {
+Result<std::vector<double>> loop_of_ours(const Stage& stage,
+                                         const std::vector<const QueryClass*>& classes, int clients,
+                                         double seconds) {
   std::vector<search::ParsedQuery> queries;
-  for (const auto* one : mixed(stage)) {
+  for (const auto* one : classes) {
     auto query = search::parse_query(one->query);
     ensure(query.has_value(), "the queries of a benchmark are sound");
     queries.push_back(std::move(*query));
@@ -82,7 +84,7 @@ void bench_clients(const Stage& stage) {
   fmt::print(stderr, "search: {} clients at once\n", stage.corpus.package);
   constexpr double seconds = 10;
   for (int clients : {1, 8}) {
-    auto times = loop_of_ours(stage, clients, seconds);
+    auto times = loop_of_ours(stage, mixed(stage), clients, seconds);
     if (!times || times->empty()) {
       fmt::print(stderr, "search: {}\n", times ? "no answer" : times.error().what);
       continue;

@@ -61,7 +61,9 @@ using Ask = std::function<Result<>(std::size_t question)>;
 Result<std::vector<double>> closed_loop(int clients, double seconds,
                                         const std::function<Ask(int client)>& asker);
 // Through search::Lanes with two threads.
-Result<std::vector<double>> loop_of_ours(const Stage& stage, int clients, double seconds);
+Result<std::vector<double>> loop_of_ours(const Stage& stage,
+                                         const std::vector<const QueryClass*>& classes, int clients,
+                                         double seconds);
 // Those that are asked about the whole and not refused.
 std::vector<const QueryClass*> mixed(const Stage& stage);
 

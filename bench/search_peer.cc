@@ -68,6 +68,16 @@ std::string peer_question(std::string_view query, PeerTerms terms) {
   return json::serialize(json::object{{"Q", query}, {"Opts", std::move(options)}});
 }
 
+std::string zoekt_literal(std::string_view text) {
+  std::string out;
+  for (char c : text) {
+    bool is_sign = c >= 0 && c != '_' && std::isalnum(static_cast<unsigned char>(c)) == 0;
+    if (is_sign) out += '\\';
+    out += c;
+  }
+  return out;
+}
+
 struct PeerClient::Line {
   HttpUrl server;
   std::chrono::milliseconds longest;
@@ -152,6 +162,18 @@ Result<PeerAnswer> PeerClient::ask(std::string_view query, PeerTerms terms) {
       return fail(Errc::protocol, "the peer's answer: {}", error.message());
   }
   return parse_peer_answer(body);
+}
+
+Result<std::map<std::size_t, std::string>> refused_by(PeerClient& peer,
+                                                      const std::vector<std::string>& queries) {
+  std::map<std::size_t, std::string> refused;
+  for (std::size_t i = 0; i < queries.size(); ++i) {
+    auto answer = peer.ask(queries[i], PeerTerms::bounded);
+    if (answer) continue;
+    if (answer.error().code != Errc::refused) return std::unexpected(answer.error());
+    refused[i] = answer.error().what;
+  }
+  return refused;
 }
 
 }  // namespace warren::bench

@@ -1,9 +1,11 @@
 #pragma once
 // A server that speaks zoekt's JSON: POST /api/search {"Q": …, "Opts": {…}}.
 #include <chrono>
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/error.h"
 
@@ -19,6 +21,10 @@ Result<PeerAnswer> parse_peer_answer(std::string_view body);
 
 enum class PeerTerms : std::uint8_t { bounded, all };  // 50 files with two lines around; everything
 std::string peer_question(std::string_view query, PeerTerms terms);
+
+// A text in zoekt's language, to be looked for as it stands. There what is quoted is a regular
+// expression still: "i++" is none.
+std::string zoekt_literal(std::string_view text);
 
 // One connection, opened again when the server has closed it.
 class PeerClient {
@@ -39,5 +45,9 @@ class PeerClient {
   explicit PeerClient(std::unique_ptr<Line> line);
   std::unique_ptr<Line> line_;
 };
+
+// Which of these the peer refuses, by their place, and its words. Any other failure is an error.
+Result<std::map<std::size_t, std::string>> refused_by(PeerClient& peer,
+                                                      const std::vector<std::string>& queries);
 
 }  // namespace warren::bench

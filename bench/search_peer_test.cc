@@ -9,6 +9,10 @@
 #include <thread>
 
 #include "base/task.h"
+#include "search/query/query.h"
+#include "search_queries.h"
+#include "search_words.h"
+#include "services/fleet/zoekt/query.h"
 
 namespace warren::bench {
 namespace {
@@ -152,6 +156,76 @@ TEST_CASE("a server that is not there is unavailable, and a wrong address is inv
   REQUIRE(!answer);
   CHECK(answer.error().code == Errc::unavailable);
   CHECK(PeerClient::make("ftp://x").error().code == Errc::invalid);
+}
+
+TEST_CASE("every query that a server of zoekt is asked means to it what it means to us") {
+  for (const char* package : {"linux", "postgresql-15"}) {
+    int count = 0;
+    for (const auto& one : query_classes({package, "/nowhere", "/nowhere.git"}, {})) {
+      if (one.is_refused) continue;
+      CAPTURE(one.name);
+      auto zoekt = fleet::parse_zoekt_query(one.for_peer());
+      REQUIRE(zoekt);
+      auto theirs = search::parse_query(zoekt->text);
+      auto ours = search::parse_query(one.query);
+      REQUIRE_MESSAGE(theirs, (theirs ? "" : theirs.error().what));
+      REQUIRE(ours);
+      // As one group, a regular expression means the same: what closes one is left out on both sides.
+      auto text = [](const search::ParsedQuery& query) {
+        auto shown = search::to_string(*query.root);
+        for (std::string_view mark : {"/(?:", ")/"})
+          for (auto at = shown.find(mark); at != shown.npos; at = shown.find(mark))
+            shown.replace(at, mark.size(), "/");
+        return shown;
+      };
+      CHECK(text(*ours) == text(*theirs));
+      ++count;
+    }
+    CHECK(count > 20);
+  }
+  CHECK(zoekt_literal("i++") == R"(i\+\+)");
+  CHECK(zoekt_literal("static_int x") == R"(static_int\ x)");
+}
+
+TEST_CASE("a query that the server refuses is one of many, and not the end of all") {
+  Listener refuses(sized(R"({"Error":"error parsing regexp"})"), 2);
+  auto client = PeerClient::make(refuses.url(), 10s, 1u << 16);
+  REQUIRE(client);
+  auto refused = refused_by(*client, {"i++", "foo("});
+  REQUIRE(refused);
+  CHECK(refused->size() == 2);
+  CHECK(refused->at(1) == "error parsing regexp");
+  Listener answers(sized(answer_of_one), 2);
+  auto other = PeerClient::make(answers.url(), 10s, 1u << 16);
+  REQUIRE(other);
+  auto none = refused_by(*other, {"foo", "bar"});
+  REQUIRE(none);
+  CHECK(none->empty());
+  Listener broken(sized("no JSON"));
+  auto third = PeerClient::make(broken.url(), 10s, 1u << 16);
+  REQUIRE(third);
+  CHECK(refused_by(*third, {"foo"}).error().code == Errc::protocol);
+}
+
+TEST_CASE("words of bench_search are names of packages, and flags are not") {
+  using Words = std::vector<std::string>;
+  CHECK(read_search_words({}, "")->corpora == Words{"postgresql-15", "linux"});
+  CHECK(read_search_words({}, "git")->corpora == Words{"git"});
+  CHECK(read_search_words({"linux", "git"}, "zlib")->corpora == Words{"linux", "git"});
+  auto beside = read_search_words({"--peer-url", "http://h"}, "");
+  CHECK(beside->peer_url == "http://h");
+  CHECK(beside->corpora == Words{"linux"});
+  CHECK(read_search_words({"git", "--peer-url", "http://h"}, "")->corpora == Words{"git"});
+  CHECK(read_search_words({"--help"}, "")->wants_help);
+  CHECK(read_search_words({"linux", "-h"}, "")->wants_help);
+  CHECK(search_usage.contains("--peer-url"));
+  for (const Words& words : {Words{"--peer-url"}, Words{"--verbose"}, Words{"-x", "linux"},
+                             Words{"../linux"}, Words{"Linux"}, Words{""}, Words{"a b"}}) {
+    CAPTURE(fmt::format("{}", fmt::join(words, " ")));
+    auto wrong = read_search_words(words, "");
+    REQUIRE_FALSE(wrong);
+    CHECK(wrong.error().code == Errc::invalid);
+  }
 }
 
 }  // namespace

@@ -4,6 +4,8 @@
 
 #include <initializer_list>
 
+#include "search_peer.h"
+
 namespace warren::bench {
 
 namespace {
@@ -128,12 +130,13 @@ QueryClass plain_class(const Asker& asker, const Plain& plain, bool is_linux) {
   bool is_regex = plain.form == Form::regex;
   bool is_quoted = !is_regex && pattern.find_first_of(" +") != pattern.npos;
   Patterns patterns{plain.form, {pattern}};
-  return {
-      .name = plain.name,
-      .query = with_case(is_quoted ? "\"" + pattern + "\"" : pattern, plain.form == Form::any_case),
-      .rg = asker.rg(patterns),
-      .git = asker.git(patterns),
-      .target_ms = plain.target_ms};
+  bool is_any = plain.form == Form::any_case;
+  return {.name = plain.name,
+          .query = with_case(is_quoted ? "\"" + pattern + "\"" : pattern, is_any),
+          .peer_query = is_quoted ? with_case(zoekt_literal(pattern), is_any) : "",
+          .rg = asker.rg(patterns),
+          .git = asker.git(patterns),
+          .target_ms = plain.target_ms};
 }
 
 // Those with filters and operators.
