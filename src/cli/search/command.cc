@@ -264,6 +264,9 @@ class SearchCommand {
         ++count;
         if (options_.show.form == SearchShow::Form::json)
           output_.write(json_of(skipped) + '\n');
+        else if (options_.show.ends_names)
+          output_.write(fmt::format("{}{}{}\n", shown_path(place_, skipped.path), '\0',
+                                    safe_text(skipped.reason)));
         else
           output_.write(fmt::format("{}: {}\n", safe_path(shown_path(place_, skipped.path)),
                                     safe_text(skipped.reason)));

@@ -36,6 +36,7 @@ struct SearchShow {
   bool is_terminal = false;
   bool explains = false;
   bool has_context = false;
+  bool ends_names = false;  // each with a NUL and as it is, for xargs -0 and its like
   std::size_t lines_per_file = 0;
 };
 
@@ -57,7 +58,7 @@ class SearchPrinter {
   const std::string& first_cut() const { return first_cut_; }
 
  private:
-  std::string name_of(const search::FileMatch& file) const;
+  std::string name_of(const search::FileMatch& file, bool is_raw) const;
   void print_lines(const search::FileMatch& file, const std::string& name);
   void print_line(const std::string& name, std::uint32_t number, bool is_match,
                   std::string_view text, std::span<const search::Range> ranges,

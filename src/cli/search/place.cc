@@ -75,7 +75,9 @@ SearchPlace plain_place(const std::optional<std::string>& given) {
 }
 
 std::string shown_path(const SearchPlace& place, const std::string& path) {
-  if (place.kind == SearchPlace::Kind::repository) return path;
+  // No program that is given it takes it for a flag.
+  auto as_name = [](std::string name) { return name.starts_with('-') ? "./" + name : name; };
+  if (place.kind == SearchPlace::Kind::repository) return as_name(path);
   std::string_view here = place.here;
   auto whole = place.root + (place.root.ends_with('/') ? "" : "/") + path;
   auto same = static_cast<std::size_t>(std::ranges::mismatch(here, whole).in1 - here.begin());
@@ -83,7 +85,7 @@ std::string shown_path(const SearchPlace& place, const std::string& path) {
   std::string shown;
   for (auto up = std::ranges::count(here.substr(same), '/'); up > 0; --up) shown += "../";
   shown += std::string_view(whole).substr(same);
-  return shown.empty() ? "." : shown;
+  return shown.empty() ? "." : as_name(std::move(shown));
 }
 
 }  // namespace warren::cli

@@ -24,7 +24,8 @@ Result<SearchPlace> find_place(const std::optional<std::string>& given,
                                std::vector<std::string> refs);
 // Without regard to git.
 SearchPlace plain_place(const std::optional<std::string>& given);
-// As a person can open it from here; what is in a commit has no other name than its path.
+// As a person can open it from here; what is in a commit has no other name than its path. One that
+// begins with a dash has ./ before it.
 std::string shown_path(const SearchPlace& place, const std::string& path);
 
 }  // namespace warren::cli

@@ -47,14 +47,14 @@ Examples
   warren search 'mutex_lock file:drivers/'
   warren search ~/src/linux 'sym:mutex_lock'
   warren search --ref v1.0 --ref main 'TODO -file:test'
-  warren search -l --limit 0 'old_name' | xargs sed -i s/old_name/new_name/
+  warren search -l -0 --limit 0 'old_name' | xargs -0 -r sed -i s/old_name/new_name/
 
 Exit codes
   0  found    1  nothing    2  an error)";
 
 struct Flags {
-  CLI::Option *place, *query, *refs, *context, *files, *counts, *limit, *cursor, *timeout, *json,
-      *stats, *explain, *skipped, *symbols, *file_size, *memory, *no_cache, *fleet;
+  CLI::Option *place, *query, *refs, *context, *files, *counts, *null, *limit, *cursor, *timeout,
+      *json, *stats, *explain, *skipped, *symbols, *file_size, *memory, *no_cache, *fleet;
 };
 
 Flags add_flags(CLI::App& app) {
@@ -68,6 +68,8 @@ Flags add_flags(CLI::App& app) {
       add_value(app, "-C,--context", "N", "lines around each match", whole_number(0, 1000), "0");
   flags.files = add_switch(app, "-l,--files", "names of files only");
   flags.counts = add_switch(app, "-c,--count", "names of files, and how many lines match");
+  flags.null =
+      add_switch(app, "-0,--null", "names as they are and a NUL behind each: for xargs -0");
   flags.limit = add_value(app, "--limit", "N",
                           "files shown, 0 for all; by default 100 on a terminal, otherwise all",
                           whole_number(0, 1'000'000'000));
@@ -121,7 +123,8 @@ SearchShow show_of(const Flags& flags) {
                                         : Form::lines;
   show.is_terminal = isatty(STDOUT_FILENO) != 0;
   show.explains = is_given(*flags.explain);
-  show.has_headings = show.is_terminal || show.explains;
+  show.ends_names = is_given(*flags.null) && !show.is_terminal;
+  show.has_headings = show.is_terminal || (show.explains && !show.ends_names);
   show.has_context = std::stoi(value_of(*flags.context)) > 0;
   show.lines_per_file =
       show.is_terminal && show.form == Form::lines ? lines_on_terminal : SIZE_MAX - 1;

@@ -84,24 +84,26 @@ std::string safe_path(std::string_view path) {
   return is_plain ? out.substr(1) : out + '"';
 }
 
-std::string SearchPrinter::name_of(const search::FileMatch& file) const {
-  if (file.path.empty()) return safe_path(file.repo);
-  auto path = safe_path(shown_path(place_, file.path));
+std::string SearchPrinter::name_of(const search::FileMatch& file, bool is_raw) const {
+  auto safe = [is_raw](const std::string& path) { return is_raw ? path : safe_path(path); };
+  if (file.path.empty()) return safe(file.repo);
+  auto path = safe(shown_path(place_, file.path));
   bool is_heading = show_.has_headings && show_.form == SearchShow::Form::lines;
   if (place_.refs.size() < 2 || is_heading) return path;
   return safe_text(fmt::format("{}:", fmt::join(file.branches, ","))) + path;
 }
 
 void SearchPrinter::print(const search::FileMatch& file) {
-  auto name = in_colour(paint_, "35", name_of(file));
+  auto name =
+      show_.ends_names ? name_of(file, true) + '\0' : in_colour(paint_, "35", name_of(file, false));
   if (file.is_cut || file.lines.size() > show_.lines_per_file)
-    if (cut_files_++ == 0) first_cut_ = name_of(file);
+    if (cut_files_++ == 0) first_cut_ = name_of(file, false);
   if (show_.form == SearchShow::Form::json)
     return output_.write(json_of(file, shown_path(place_, file.path)) + '\n');
   if (show_.form == SearchShow::Form::files) {
-    output_.write(name + '\n');
+    output_.write(show_.ends_names ? name : name + '\n');
   } else if (show_.form == SearchShow::Form::counts) {
-    output_.write(fmt::format("{}:{}\n", name, file.line_count));
+    output_.write(fmt::format("{}{}{}\n", name, show_.ends_names ? "" : ":", file.line_count));
   } else {
     if (!is_first_ && show_.has_headings) output_.write("\n");
     if (!is_first_ && !show_.has_headings && show_.has_context) output_.write("--\n");
@@ -143,7 +145,8 @@ void SearchPrinter::print_line(const std::string& name, std::uint32_t number, bo
                                std::string_view text, std::span<const search::Range> ranges,
                                bool is_cut) {
   auto mark = is_match ? ':' : '-';
-  std::string line = show_.has_headings ? std::string() : name + mark;
+  std::string line = show_.has_headings ? std::string() : name;
+  if (!show_.has_headings && !show_.ends_names) line += mark;
   line += in_colour(paint_, "32", std::to_string(number)) + mark;
   auto shown = [&](std::string_view part) {
     return show_.is_terminal || paint_.is_on() ? safe_text(part) : std::string(part);
