@@ -176,10 +176,4 @@ void raise_file_limit() {
   setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-std::string printable(std::string text) {
-  auto moves_cursor = [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; };
-  std::ranges::replace_if(text, moves_cursor, '?');
-  return text;
-}
-
 }  // namespace warren::cli

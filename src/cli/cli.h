@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/config.h"
+#include "base/printable.h"
 #include "base/task.h"
 #include "redis/client.h"
 
@@ -150,8 +151,5 @@ Check bytes_check();
 Error file_error(const std::string& path, int number);
 
 void raise_file_limit();  // as many connections as the system allows
-
-// Text from elsewhere, unable to move the cursor or to end the line.
-std::string printable(std::string text);
 
 }  // namespace warren::cli

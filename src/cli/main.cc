@@ -12,6 +12,7 @@
 #include "cli/foghorn/foghorn.h"
 #include "cli/say.h"
 #include "cli/session/session.h"
+#include "cli/terminal.h"
 #include "proof/torture/worker.h"
 #include "services/session/process/shim.h"
 
@@ -274,6 +275,7 @@ int main(int argc, char** argv) {
   if (auto done = warren::torture::run_as_worker(words)) return *done;
   // A sandbox is kept by this program, run again.
   if (auto done = warren::session::run_as_shim(words)) return *done;
+  guard_terminals();
   auto exit = Exit::failed;
   try {
     exit = run(argc, argv);

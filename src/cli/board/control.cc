@@ -46,7 +46,8 @@ Async<Exit> list_questions(Chosen& chosen, std::vector<std::string> /*words*/) {
   auto questions = co_await orchestrator::questions(chosen.board);
   if (!questions) co_return std::unexpected(questions.error());
   for (const auto& question : *questions)
-    fmt::print("{}  {}  {}\n", question.id, question.produced_by_role, printable(question.payload));
+    fmt::print("{}  {}  {}\n", printable(question.id), printable(question.produced_by_role),
+               printable(question.payload));
   if (questions->empty()) fmt::print(stderr, "No question is open.\n");
   co_return Exit::ok;
 }

@@ -113,9 +113,10 @@ void add_one_list(CLI::App& root, Action& chosen, const List& list) {
 
 void print_leader(const json::object& says) {
   auto leader = text_of(says, "leader");
-  if (leader == "-") return fmt::print("nobody leads cluster {}\n", text_of(says, "cluster_id"));
-  fmt::print("{} leads cluster {} since {}\n", printable(leader), text_of(says, "cluster_id"),
-             text_of(says, "since"));
+  if (leader == "-")
+    return fmt::print("nobody leads cluster {}\n", printable(text_of(says, "cluster_id")));
+  fmt::print("{} leads cluster {} since {}\n", printable(leader),
+             printable(text_of(says, "cluster_id")), printable(text_of(says, "since")));
 }
 
 void add_leader(CLI::App& root, Action& chosen) {

@@ -79,7 +79,7 @@ class GrowingFile {
   }
   void print_line(std::string_view line, const std::string& agent) {
     note_role(line, roles_);
-    if (is_about(line, agent)) fmt::print("{}\n", line);
+    if (is_about(line, agent)) fmt::print("{}\n", printable(line));
   }
   ino_t inode_now() const {
     struct stat status{};

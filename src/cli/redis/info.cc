@@ -53,7 +53,8 @@ std::string shown_persistence(const Server& server) {
 
 void print(const Server& server, const Paint& paint) {
   auto limit = server.number("maxmemory");
-  fmt::print("\n{}  {}\n", paint.bold(to_string(server.address)), server.role);
+  fmt::print("\n{}  {}\n", paint.bold(printable(to_string(server.address))),
+             printable(server.role));
   auto row = [](const char* name, const std::string& value) {
     fmt::print("  {:<12} {}\n", name, printable(value));
   };

@@ -61,8 +61,8 @@ Async<Exit> ping(redis::Client& client, Paint paint, PingOptions options) {
   for (std::size_t i = 0; i < nodes.size(); ++i) {
     auto address = to_string(nodes[i].address);
     if (answers[i]) {
-      fmt::print("{}  {:<{}}  {}  {}\n", paint.green("PONG"), address, width, answers[i]->role,
-                 shown(answers[i]->times_ms));
+      fmt::print("{}  {:<{}}  {}  {}\n", paint.green("PONG"), address, width,
+                 printable(answers[i]->role), shown(answers[i]->times_ms));
       continue;
     }
     ++failed;

@@ -20,7 +20,10 @@ std::string safe_json(const json::object& object) {
   std::string out;
   for (std::string_view rest = text; !rest.empty();) {
     auto [value, length] = first_code_point(rest);
-    if (is_unsafe(value))
+    if (is_unsafe(value) && value > 0xffff)
+      out += fmt::format("\\u{:04x}\\u{:04x}", 0xd7c0 + std::uint32_t(value >> 10),
+                         0xdc00 + std::uint32_t(value & 0x3ff));
+    else if (is_unsafe(value))
       out += fmt::format("\\u{:04x}", std::uint32_t(value));
     else
       out += rest.substr(0, length);

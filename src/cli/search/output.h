@@ -40,7 +40,7 @@ struct SearchShow {
   std::size_t lines_per_file = 0;
 };
 
-// Controls of ASCII and of Latin-1, and marks that turn the direction of reading.
+// Unprintable, and no tab.
 bool is_unsafe(char32_t c);
 // A text of strangers that can neither move the cursor nor turn the direction of reading.
 std::string safe_text(std::string_view text);

@@ -3,7 +3,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "base/utf8.h"
+#include "base/printable.h"
 #include "cli/search/output.h"
 
 namespace warren::cli {
@@ -16,10 +16,7 @@ std::string in_colour(const Paint& paint, std::string_view code, std::string_vie
 
 }  // namespace
 
-bool is_unsafe(char32_t c) {
-  return (c < 0x20 && c != '\t') || (c >= 0x7f && c < 0xa0) || (c >= 0x202a && c <= 0x202e) ||
-         (c >= 0x2066 && c <= 0x2069) || c == 0x2028 || c == 0x2029;
-}
+bool is_unsafe(char32_t c) { return c != '\t' && is_unprintable(c); }
 
 void SearchOutput::flush() {
   std::string_view rest = waiting_;

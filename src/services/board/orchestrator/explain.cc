@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "base/clock.h"
+#include "base/printable.h"
 #include "services/board/orchestrator/control.h"
 #include "services/board/orchestrator/decide.h"
 #include "services/board/store/json_parts.h"
@@ -46,11 +47,12 @@ Words awaited(const Claim& claim, const Bids& bids, const std::vector<Artefact>&
   return granted;
 }
 
+// For people: whatever roles, types and reasons say, a line is one.
 class Text {
  public:
   template <class... Args>
   void line(fmt::format_string<Args...> format, Args&&... args) {
-    text_ += fmt::format(format, std::forward<Args>(args)...) + "\n";
+    text_ += printable(fmt::format(format, std::forward<Args>(args)...)) + "\n";
   }
   std::string take() { return std::move(text_); }
 

@@ -177,7 +177,7 @@ std::string_view long_type(std::string_view shown_type) {
 std::string table_row(const Artefact& artefact, UnixTime now) {
   auto payload = cut(shown(first_line(artefact.payload)), payload_width);
   auto version = artefact.version == 1 ? std::string("-") : fmt::format("v{}", artefact.version);
-  return row(artefact.id.substr(0, 8), std::move(version), short_type(artefact.type),
+  return row(shown(artefact.id.substr(0, 8)), std::move(version), short_type(artefact.type),
              cut(shown(artefact.produced_by_role), role_width), age_of(artefact.created_at, now),
              payload.empty() ? "-" : payload);
 }

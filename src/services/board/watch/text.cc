@@ -78,22 +78,6 @@ bool take_match(std::string_view& pattern, std::string_view& text) {
 
 }  // namespace
 
-std::string shown(std::string_view text) {
-  std::string out;
-  while (!text.empty()) {
-    auto [value, length] = first_code_point(text);
-    bool moves_cursor = value < 0x20 || (value >= 0x7f && value < 0xa0) ||
-                        (value >= 0x2028 && value <= 0x202e) ||
-                        (value >= 0x2066 && value <= 0x2069);
-    if (moves_cursor)
-      out += '?';
-    else
-      out += value == 0xfffd ? "\xef\xbf\xbd" : text.substr(0, length);
-    text.remove_prefix(length);
-  }
-  return out;
-}
-
 std::size_t width(std::string_view text) {
   std::size_t columns = 0;
   while (!text.empty()) columns += width_of(take(text));

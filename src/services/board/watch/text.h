@@ -3,10 +3,11 @@
 #include <string>
 #include <string_view>
 
+#include "base/printable.h"
+
 namespace warren::watch {
 
-// In one line, and unable to move the cursor: control characters are '?', what is no UTF-8 U+FFFD.
-std::string shown(std::string_view text);
+inline std::string shown(std::string_view text) { return printable(text); }
 // How many columns it takes: wide letters and most emoji take two, accents of their own none.
 std::size_t width(std::string_view text);
 // At most so many columns; what is longer ends in "...". Never a part of a letter.
