@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <utility>
 
 namespace warren {
 
@@ -96,15 +97,22 @@ bool read_length(std::string_view text, std::uint64_t& length) {
   return !text.empty() && read.ec == std::errc() && read.ptr == end;
 }
 
-// Headers that say where the request ends, or what becomes of the connection.
-HeadState obey(const HttpHeader& header, HttpHead& head, bool& has_length) {
-  if (same_word(header.name, "content-length")) {
-    if (has_length || head.is_chunked || !read_length(header.value, head.body_size))
+struct Seen {
+  bool length = false, host = false;
+};
+
+// Headers that say where the request ends, what becomes of the connection, or whom it is for.
+HeadState obey(const HttpHeader& header, HttpHead& head, Seen& seen) {
+  if (same_word(header.name, "host")) {
+    // Of two, one program in the way takes the first and another the last.
+    if (std::exchange(seen.host, true)) return wrong(head, 400, "there is one Host at most");
+  } else if (same_word(header.name, "content-length")) {
+    if (seen.length || head.is_chunked || !read_length(header.value, head.body_size))
       return wrong(head, 400, "Content-Length is one whole number");
-    has_length = true;
+    seen.length = true;
   } else if (same_word(header.name, "transfer-encoding")) {
     bool is_plain = same_word(header.value, "chunked") && !head.is_old;
-    if (has_length || head.is_chunked || !is_plain)
+    if (seen.length || head.is_chunked || !is_plain)
       return wrong(head, 411, "a body needs a Content-Length");
     head.is_chunked = true;
   } else if (same_word(header.name, "connection")) {
@@ -166,7 +174,7 @@ HeadState parse_head(std::string_view bytes, HttpHead& head) {
     return line;
   };
   auto state = parse_first_line(next_line(), head);
-  bool has_length = false;
+  Seen seen;
   while (state == HeadState::whole && !rest.empty()) {
     auto line = next_line();
     auto colon = line.find(':');
@@ -177,7 +185,7 @@ HeadState parse_head(std::string_view bytes, HttpHead& head) {
       return wrong(head, 431, "there are too many headers");
     HttpHeader header{line.substr(0, colon), trimmed(line.substr(colon + 1))};
     request.headers[request.header_count++] = header;
-    state = obey(header, head, has_length);
+    state = obey(header, head, seen);
   }
   return state;
 }

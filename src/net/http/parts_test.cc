@@ -71,6 +71,9 @@ TEST_CASE("what could be read in two ways is refused") {
   CHECK(problem_of("GET /\r\n\r\n") == 400);
   CHECK(problem_of("GET / HTTP/3.0\r\n\r\n") == 505);
   CHECK(problem_of("PRI * HTTP/2.0\r\n\r\n") == 200);
+  CHECK(problem_of("GET / HTTP/1.1\r\nHost: a\r\n\r\n") == 200);
+  CHECK(problem_of("GET / HTTP/1.1\r\nHost: a\r\nhost: a\r\n\r\n") == 400);
+  CHECK(problem_of("GET / HTTP/1.1\r\nHost: localhost\r\nA: b\r\nHOST: evil\r\n\r\n") == 400);
   CHECK(problem_of("POST / HTTP/1.1\r\nContent-Length: 5\r\nContent-Length: 5\r\n\r\n") == 400);
   CHECK(problem_of("POST / HTTP/1.1\r\nContent-Length: -5\r\n\r\n") == 400);
   CHECK(problem_of("POST / HTTP/1.1\r\nContent-Length: 5x\r\n\r\n") == 400);
