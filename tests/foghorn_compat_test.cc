@@ -83,15 +83,88 @@ TEST_CASE("weights are changed in part, and always told whole") {
   with_foghorn([](FoghornVisit& f) -> awaitable<void> {
     auto before = json_of(co_await f.get("/?weights="));
     CHECK(before.at("cpu") == 500);
-    auto after = json_of(co_await f.get("/?weights=" + percent_encoded(R"({"cpu":7,"geo":9})")));
+    auto wanted = "/?weights=" + percent_encoded(R"({"cpu":7,"geo":9})");
+    auto by_get = co_await f.get(wanted);
+    CHECK(by_get.status == 405);
+    CHECK(by_get.header("allow") == "POST");
+    CHECK(json_of(co_await f.get("/?weights=")) == before);
+    auto after = json_of(co_await f.post(wanted, ""));
     CHECK(after.at("cpu") == 7);
     CHECK(after.at("ram") == 500);
     CHECK(after.at("geo") == 9);
     CHECK(json_of(co_await f.get("/?weights=")) == after);
-    CHECK((co_await f.get("/?weights={")).status == 400);
-    CHECK((co_await f.get("/?weights=" + percent_encoded(R"({"cpu":-1})"))).status == 400);
-    CHECK((co_await f.get("/?weights=" + percent_encoded(R"({"cpu":1e300})"))).status == 400);
+    for (const char* wrong : {"{", "", R"({"cpu":-1})", R"({"cpu":1e300})"})
+      CHECK((co_await f.post("/?weights=" + percent_encoded(wrong), "")).status == 400);
     CHECK(json_of(co_await f.get("/?weights=")) == after);
+  });
+}
+
+TEST_CASE("whatever is asked for with GET or HEAD, nothing that an instance knows is another") {
+  with_foghorn([](FoghornVisit& f) -> awaitable<void> {
+    co_await furnish(f);
+    auto digest = f.cluster.digest();
+    auto known =
+        std::vector<std::string>{"/v1/nodes", "/v1/streams", "/v1/artifacts", "/?weights="};
+    std::vector<std::string> before;
+    for (const auto& target : known) before.push_back((co_await f.get(target)).body);
+    // Every route: those that tell, and those that change when they are asked with POST, PUT or DELETE.
+    std::vector<std::string> targets;
+    for (const char* path : {"/",
+                             "/?source=demo",
+                             "/?source=demo&redirect=1",
+                             "/?ingest=1",
+                             "/?viewers=*",
+                             "/?streamstats=*",
+                             "/?host=n1.example",
+                             "/?lstserver=1",
+                             "/demo",
+                             "/demo?proto=https",
+                             "/demo?explain=1",
+                             "/play/demo",
+                             "/play/demo/hls",
+                             "/resolve/demo",
+                             "/v1/balance?stream=demo&explain=1",
+                             "/v1/digest",
+                             "/v1/leader",
+                             "/v1/peers",
+                             "/nodes/overview?full=true",
+                             "/healthz",
+                             "/health",
+                             "/readyz",
+                             "/metrics",
+                             "/favicon.ico",
+                             "/v1/nodes/n1",
+                             "/v1/streams/demo",
+                             "/v1/artifacts/x",
+                             "/nodes/n1/drain-status",
+                             "/nodes/n1/mode?mode=draining",
+                             "/v1/nodes/n1/mode?mode=draining",
+                             "/v1/nodes/n1/report",
+                             "/v1/nodes/n1/register",
+                             "/v1/nodes/n1/heartbeat",
+                             "/v1/nodes/n1/disconnect",
+                             "/v1/streams/demo/buffer?node_id=n1",
+                             "/v1/streams/demo/tracks?node_id=n1",
+                             "/v1/streams/demo/stats?node_id=n1",
+                             "/v1/streams/demo/progress?node_id=n1",
+                             "/v1/streams/demo/offline?node_id=n1",
+                             "/v1/streams/demo/viewers/connect?node_id=n1",
+                             "/v1/streams/demo/viewers/disconnect?node_id=n1",
+                             "/v1/artifacts/x?node_id=n1"})
+      targets.emplace_back(path);
+    for (const char* weights : {R"({"cpu":7})", "{", "7"})
+      targets.push_back("/?weights=" + percent_encoded(weights));
+    for (const auto& target : targets)
+      for (const char* method : {"GET", "HEAD"}) {
+        CAPTURE(method);
+        CAPTURE(target);
+        co_await f.ask(method, target);
+        CHECK(f.cluster.digest() == digest);
+      }
+    for (std::size_t i = 0; i < known.size(); ++i) {
+      CAPTURE(known[i]);
+      CHECK((co_await f.get(known[i])).body == before[i]);
+    }
   });
 }
 

@@ -61,7 +61,7 @@ TEST_CASE("without a token changes are for callers of this machine's own name, a
   auto cpu = [&] { return balance::weights_of((*cluster)->table_here()).cpu; };
   {
     foghorn::Surface open({{cluster->get(), nullptr}}, metrics, {});
-    auto refused = asked(open, "/", weights);
+    auto refused = asked(open, "/", weights, "localhost", "POST");
     CHECK(refused.status == 403);
     CHECK(refused.body.contains("FOGHORN_TOKEN"));
     CHECK(asked(open, "/v1/nodes/n/report", "", "localhost", "POST", "{}").status == 403);
@@ -71,10 +71,10 @@ TEST_CASE("without a token changes are for callers of this machine's own name, a
   here.is_only_here = true;
   foghorn::Surface surface({{cluster->get(), nullptr}}, metrics, here);
   for (auto host : {"evil.example", "evil.example:18008", "localhost.evil.example", "10.0.0.1", ""})
-    CHECK(asked(surface, "/", weights, host).status == 403);
+    CHECK(asked(surface, "/", weights, host, "POST").status == 403);
   CHECK(cpu() == 500);
   for (auto host : {"localhost", "LocalHost:18008", "127.0.0.1:1", "[::1]:18008", "[::1]"})
-    CHECK(asked(surface, "/", weights, host).status == 200);
+    CHECK(asked(surface, "/", weights, host, "POST").status == 200);
   CHECK(cpu() == 1);
 }
 

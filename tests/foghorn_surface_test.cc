@@ -140,7 +140,7 @@ TEST_CASE("whatever changes state needs the token, and asking does not") {
     CHECK((co_await f.ask("DELETE", "/v1/streams/demo")).status == 401);
     CHECK((co_await f.ask("POST", "/v1/streams/demo/offline", R"({"node_id":"a"})")).status == 401);
     CHECK((co_await f.ask("POST", "/v1/artifacts/x", R"({"node_id":"a"})")).status == 401);
-    CHECK((co_await f.get("/?weights=%7B%22cpu%22%3A1%7D")).status == 401);
+    CHECK((co_await f.post("/?weights=%7B%22cpu%22%3A1%7D", "")).status == 401);
     CHECK(f.cluster.digest() == before);
     CHECK((co_await f.ask("POST", "/v1/nodes/n1/report", report, right)).status == 200);
     CHECK((co_await f.get("/play/demo/hls")).status == 307);
@@ -160,8 +160,9 @@ TEST_CASE("without a token only programs on this machine change state, no proxy 
          {"Origin: https://evil.example\r\n", "X-Forwarded-For: 192.0.2.1\r\n",
           "Forwarded: for=192.0.2.1\r\n", "Sec-Fetch-Site: cross-site\r\n", "Via: 1.1 proxy\r\n"})
       CHECK((co_await f.ask("POST", "/v1/nodes/n1/report", report, headers)).status == 403);
-    CHECK((co_await f.get("/?weights=%7B%22cpu%22%3A1%7D", "Referer: http://evil.example/\r\n"))
-              .status == 403);
+    auto weights = "/?weights=%7B%22cpu%22%3A1%7D";
+    CHECK((co_await f.ask("POST", weights, "", "Referer: http://evil.example/\r\n")).status == 403);
+    CHECK((co_await f.get(weights)).status == 405);
     CHECK((co_await f.get("/v1/nodes/n1")).status == 404);
     CHECK((co_await f.post("/v1/nodes/n1/report", report)).status == 200);
   });

@@ -160,9 +160,13 @@ void tell_hosts(Call& call, const std::string& host) {
   give(call.answer, all);
 }
 
+// Told by GET, changed by POST: the URL of a change may stand in any page, and be asked for by whoever
+// looks at that.
 void weights(Call& call, const std::string& text) {
   auto now = balance::weights_of(call.cluster.table_here());
-  if (!text.empty()) {
+  bool is_change = call.is_method("POST");
+  if (!text.empty() && !is_change) return refuse_method(call.answer, "POST");
+  if (is_change) {
     if (!may_change(call)) return;
     boost::system::error_code error;
     auto value = json::parse(text, error);
@@ -340,10 +344,12 @@ Work stream_host(Call& call, std::string stream) {
 }
 
 void ask_balancer(Call& call) {
+  auto asked_weights = call.query("weights");
+  if (asked_weights && call.is_method("POST")) return weights(call, *asked_weights);
   if (!call.is_method("GET")) return refuse_method(call.answer, "GET, HEAD");
   if (auto asked = call.query("source"); asked && !asked->empty()) return source(call, *asked);
   if (auto asked = call.query("ingest"); asked) return ingest(call, *asked);
-  if (auto asked = call.query("weights"); asked) return weights(call, *asked);
+  if (asked_weights) return weights(call, *asked_weights);
   if (auto asked = call.query("viewers"); asked) return tell_viewers(call, *asked);
   if (auto asked = call.query("streamstats"); asked) return tell_stream_stats(call, *asked);
   if (call.query("lstserver")) return tell_servers(call);
