@@ -47,6 +47,9 @@ target_include_directories(warren_flags INTERFACE
 target_compile_options(warren_flags INTERFACE -ffile-prefix-map=${CMAKE_SOURCE_DIR}=.)
 target_link_libraries(warren_flags INTERFACE Boost::headers fmt::fmt Threads::Threads)
 
+# Debian's g++ makes position independent programs by itself; tests/e2e/hardened looks at what came of it.
+target_link_options(warren_flags INTERFACE -Wl,-z,relro,-z,now)
+
 find_program(MOLD mold)
 if(MOLD)
   target_link_options(warren_flags INTERFACE -fuse-ld=mold)
