@@ -23,9 +23,8 @@ constexpr auto look_again = 200ms;
 constexpr auto tidy_every = 1s;
 constexpr auto tidy_time = 60s;
 constexpr auto call_time = 20s;
-constexpr auto lost_secret = 30s;  // a creator that has not made it by then has died
-constexpr auto late_grace = 1s;    // of a pod that nobody waits for
-constexpr auto stray_grace = 5s;   // of one that runs
+constexpr auto late_grace = 1s;   // of a pod that nobody waits for
+constexpr auto stray_grace = 5s;  // of one that runs
 constexpr std::size_t most_in_work = 16;
 constexpr std::size_t log_lines = 200;
 constexpr std::size_t most_events = 10;
@@ -332,12 +331,10 @@ Async<> KubernetesDriver::finish_for(Scene scene, Clock::time_point deadline) {
   auto name = memory->spec.name;
   const auto& secret = memory->stamp.secret;
   if (!secret.empty() && !scene.secrets.contains(secret)) {
-    auto made = made_at(*scene.anchor);
-    if (!made || WallClock::now() - *made < lost_secret) co_return ok;
-    log::warn("session.incarnation_lost", "pod", name, "why", "its Secret was never made");
+    log::warn("session.incarnation_lost", "pod", name, "why", "somebody removed its Secret");
     co_return co_await undo(name, scene.anchor, deadline);
   }
-  auto finished = co_await finish(scene.anchor, memory->spec, false, deadline);
+  auto finished = co_await finish(scene.anchor, memory->spec, deadline);
   if (!finished && stays(finished.error())) {
     log::warn("session.incarnation_lost", "pod", name, "why", finished.error().what);
     auto undone = co_await undo(name, scene.anchor, deadline);
@@ -491,19 +488,44 @@ Async<Sandbox> KubernetesDriver::start(SandboxSpec spec, std::string basis,
   if (spec.key.empty()) spec.key = new_session_key();
   auto anchor = co_await take_anchor(spec, stamp, deadline);
   if (!anchor) co_return std::unexpected(anchor.error());
-  auto finished = co_await finish(*anchor, spec, true, deadline);
+  auto finished = co_await finish(*anchor, spec, deadline);
+  bool is_over = !finished && finished.error().code == Errc::lease_lost;
+  if (is_over) std::ignore = co_await remove(kube::kinds::services, **anchor, deadline);
+  if (is_over) std::ignore = co_await remove_secret(stamp.secret, deadline);
   bool is_foreign = !finished && finished.error().code == Errc::held_elsewhere;
   if (is_foreign || (!finished && stays(finished.error()))) {
     auto undone = co_await undo(name, *anchor, deadline);
     if (!undone) log::warn("session.undo_failed", "pod", name, "why", undone.error().what);
   }
   if (!finished) co_return std::unexpected(finished.error());
+  // Why it has ended, if it has, stands in it.
   const auto* made = seen(name);
-  if (made && made->lives()) co_return *made;
+  if (made && (made->lives() || made->phase == Phase::ended)) co_return *made;
   co_return fail(Errc::unavailable, "{} was ended as soon as it had begun", name);
 }
 
 Async<ObjectRef> KubernetesDriver::take_anchor(SandboxSpec spec, Stamp stamp,
+                                               Clock::time_point deadline) {
+  if (stamp.secret.empty()) co_return co_await make_anchor(std::move(spec), stamp, deadline);
+  auto object = secret_object(spec, stamp);
+  auto secret = co_await make(kube::kinds::secrets, std::move(object), deadline);
+  if (!secret) co_return secret;
+  auto anchor = co_await make_anchor(std::move(spec), stamp, deadline);
+  // Of what may still arrive, a look later decides.
+  bool is_refused = !anchor && anchor.error().code != Errc::unknown_outcome;
+  if (is_refused) std::ignore = co_await remove_secret(stamp.secret, deadline);
+  co_return anchor;
+}
+
+Async<> KubernetesDriver::remove_secret(std::string secret, Clock::time_point deadline) {
+  if (secret.empty()) co_return ok;
+  auto there = co_await find(kube::kinds::secrets, secret, deadline);
+  if (!there) co_return std::unexpected(there.error());
+  if (!*there) co_return ok;
+  co_return co_await remove(kube::kinds::secrets, **there, deadline);
+}
+
+Async<ObjectRef> KubernetesDriver::make_anchor(SandboxSpec spec, Stamp stamp,
                                                Clock::time_point deadline) {
   for (int tries = 1;; ++tries) {
     auto object = anchor_object(spec, stamp);
@@ -537,21 +559,10 @@ Async<> KubernetesDriver::check_anchor(SandboxSpec spec, ObjectRef anchor,
   co_return fail(Errc::lease_lost, "{} was stopped or paused since it was asked for", spec.name);
 }
 
-Async<> KubernetesDriver::finish(ObjectRef anchor, SandboxSpec spec, bool is_creator,
-                                 Clock::time_point deadline) {
+Async<> KubernetesDriver::finish(ObjectRef anchor, SandboxSpec spec, Clock::time_point deadline) {
   auto stamp = stamp_of(*anchor).value_or(Stamp());
   auto holds = co_await check_anchor(spec, anchor, deadline);
-  if (!holds) {
-    if (is_creator && holds.error().code == Errc::lease_lost)
-      std::ignore = co_await remove(kube::kinds::services, *anchor, deadline);
-    co_return holds;
-  }
-  if (is_creator && !stamp.secret.empty()) {
-    auto object = secret_object(spec, stamp.secret, anchor.get());
-    auto secret = co_await make(kube::kinds::secrets, std::move(object), deadline);
-    if (!secret && secret.error().code != Errc::held_elsewhere)
-      co_return std::unexpected(secret.error());
-  }
+  if (!holds) co_return holds;
   auto claim = co_await ensure_claim(spec, stamp, deadline);
   if (!claim) co_return claim;
   auto pod = co_await ensure_pod(spec, anchor, deadline);
@@ -664,10 +675,9 @@ Async<> KubernetesDriver::undo(std::string name, ObjectRef anchor, Clock::time_p
     if (theirs && theirs->token == stamp.token)
       std::ignore = co_await remove(kube::kinds::claims, **claim, deadline);
   }
-  auto uid = std::string(kube::uid_of(*anchor));
-  if (!stamp.secret.empty())
-    std::ignore = co_await remove_named(kube::kinds::secrets, stamp.secret, uid, deadline);
-  co_return co_await remove(kube::kinds::services, *anchor, deadline);
+  auto removed = co_await remove(kube::kinds::services, *anchor, deadline);
+  if (!removed) co_return removed;
+  co_return co_await remove_secret(stamp.secret, deadline);
 }
 
 // ---- An end.
@@ -690,7 +700,7 @@ Async<> KubernetesDriver::mark(Scene scene, Memory memory, bool is_stop,
     spec.key.clear();
   } else if (rights_.secrets) {
     stamp.secret = secret_name(spec.name, stamp.token);
-    auto object = secret_object(spec, stamp.secret, nullptr);
+    auto object = secret_object(spec, stamp);
     auto secret = co_await make(kube::kinds::secrets, std::move(object), deadline);
     if (!secret) co_return std::unexpected(secret.error());
   }
@@ -736,9 +746,10 @@ Async<> KubernetesDriver::end_incarnation(Scene scene, std::string name,
     auto removed = co_await remove(kube::kinds::services, *scene.code, deadline);
     if (!removed) co_return removed;
   }
-  for (const auto& [own, secret] : scene.secrets) {
-    if (anchor_of(*secret).empty()) continue;
-    auto removed = co_await remove(kube::kinds::secrets, *secret, deadline);
+  // Others may be about to begin, with a Secret of their own.
+  auto stamp = scene.anchor ? stamp_of(*scene.anchor) : std::nullopt;
+  if (stamp) {
+    auto removed = co_await remove_secret(stamp->secret, deadline);
     if (!removed) co_return removed;
   }
   // What OpenHands made beside its pod has no labels, and no owner.

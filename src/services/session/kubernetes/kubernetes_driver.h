@@ -80,11 +80,13 @@ class KubernetesDriver final : public Driver {
   awaitable<bool> pause_briefly(Clock::time_point deadline);
 
   // ---- Steps of a start.
+  // With its Secret, which comes first: who finishes what others began has to know what it says.
   Async<kube::ObjectRef> take_anchor(SandboxSpec spec, Stamp stamp, Clock::time_point deadline);
+  Async<kube::ObjectRef> make_anchor(SandboxSpec spec, Stamp stamp, Clock::time_point deadline);
+  Async<> remove_secret(std::string secret, Clock::time_point deadline);
   // Makes what an incarnation lacks. Errors that stay: invalid, denied, refused. Errc::lease_lost: it
   // was ended meanwhile.
-  Async<> finish(kube::ObjectRef anchor, SandboxSpec spec, bool is_creator,
-                 Clock::time_point deadline);
+  Async<> finish(kube::ObjectRef anchor, SandboxSpec spec, Clock::time_point deadline);
   Async<> ensure_claim(SandboxSpec spec, Stamp stamp, Clock::time_point deadline);
   Async<> ensure_pod(SandboxSpec spec, kube::ObjectRef anchor, Clock::time_point deadline);
   // Of those that an anchor owns: what another one left is replaced.

@@ -413,8 +413,11 @@ Object claim_object(const SandboxSpec& spec, const Stamp& stamp, const Kubernete
                       {"spec", std::move(claim)}};
 }
 
-Object secret_object(const SandboxSpec& spec, const std::string& secret, const Object* anchor) {
-  auto metadata = anchor ? owned_metadata(spec, secret, *anchor) : base_metadata(spec, secret);
+Object secret_object(const SandboxSpec& spec, const Stamp& stamp) {
+  auto metadata = base_metadata(spec, stamp.secret);
+  auto& annotations = metadata["annotations"].as_object();
+  annotations[key_for("turn")] = std::to_string(stamp.turn);
+  annotations[key_for("token")] = stamp.token;
   json::object data{{spec_key, json::serialize(to_json(spec))}};
   for (const auto& [name, value] : variables_of(spec))
     if (is_secret_key(name)) data[name] = value;

@@ -4,7 +4,8 @@
 //   openhands-runtime-7-svc         the anchor: one for each incarnation, and whoever creates it has
 //                                   decided that there is one. Owns what follows but the claim
 //   openhands-runtime-7             the pod
-//   openhands-runtime-7-<token>     a Secret with what the sandbox is to know, where we may make one
+//   openhands-runtime-7-<token>     a Secret with what the sandbox is to know, where we may make one; its
+//                                   anchor names it
 //   openhands-runtime-7-svc-code    VS Code, and the ingress or route to it: -ingress-code
 //   openhands-runtime-7-pvc         the claim: the files, from the first start to the stop
 //   openhands-runtime-7-mark        what the last incarnation ended with: a pause or a stop
@@ -87,9 +88,8 @@ kube::Object anchor_object(const SandboxSpec& spec, const Stamp& stamp);
 kube::Object mark_object(const SandboxSpec& spec, const Stamp& stamp);
 kube::Object claim_object(const SandboxSpec& spec, const Stamp& stamp,
                           const KubernetesTerms& terms);
-// The anchor's UID is empty for one that belongs to a mark.
-kube::Object secret_object(const SandboxSpec& spec, const std::string& secret,
-                           const kube::Object* anchor);
+// For the anchor or the mark with this stamp, which names it: it is made before that.
+kube::Object secret_object(const SandboxSpec& spec, const Stamp& stamp);
 // Errc::invalid: a quantity that cannot be multiplied, or a template that is no object.
 Result<kube::Object> pod_object(const SandboxSpec& spec, const kube::Object& anchor,
                                 const KubernetesTerms& terms);

@@ -81,9 +81,8 @@ TEST_CASE("what belongs to an incarnation says so by the UID of its anchor") {
   KubernetesTerms terms;
   auto pod = pod_object(spec, anchor, terms);
   REQUIRE(pod);
-  auto secret = secret_object(spec, "s", &anchor);
   for (const auto& object : {*pod, code_object(spec, anchor), ingress_object(spec, anchor, terms),
-                             route_object(spec, anchor, terms), secret}) {
+                             route_object(spec, anchor, terms)}) {
     CHECK(anchor_of(object) == "u-1");
     CHECK(kube::text_at(object, "/metadata/ownerReferences/0/uid") == "u-1");
   }
@@ -138,7 +137,8 @@ TEST_CASE("where a Secret may be made, keys and environment stand there alone") 
       refers = true;
     }
   CHECK(refers);
-  auto secret = secret_object(spec, secretive.secret, &anchor);
+  auto secret = secret_object(spec, secretive);
+  CHECK(kube::name_of(secret) == secretive.secret);
   CHECK(kube::text_at(secret, "/stringData/LLM_KEY") == "do not tell");
   CHECK(kube::text_at(secret, "/stringData/SESSION_API_KEY") == spec.key);
   // As a server gives it back.

@@ -162,10 +162,12 @@ std::vector<Chore> chores_of(const Scene& scene, const KubernetesTerms& terms,
   if (lives && !scene.pod && age(*scene.anchor, now) >= terms.finish_after)
     add(What::finish, *scene.anchor);
   for (const auto& [name, secret] : scene.secrets) {
-    bool is_owned = !anchor_of(*secret).empty();
-    bool is_named = mark && mark->secret == name;
-    bool is_useless =
-        is_owned ? is_of_other(*secret) : !is_named && age(*secret, now) >= secret_age;
+    bool is_named =
+        (lives && stamp_in(scene.anchor)->secret == name) || (mark && mark->secret == name);
+    auto theirs = stamp_in(secret);
+    // A pod of an incarnation that was ended must not find it.
+    bool has_ended = mark && theirs && theirs->turn < mark->turn;
+    bool is_useless = !is_named && (has_ended || age(*secret, now) >= secret_age);
     if (is_there(secret) && is_useless) add(What::remove_secret, *secret);
   }
   return chores;

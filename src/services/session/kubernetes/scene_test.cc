@@ -242,19 +242,31 @@ TEST_CASE("a pod that OpenHands made is the session's, with its own command, ima
 
 TEST_CASE(
     "a Secret stays for as long as something names it, and one of an ended incarnation does not") {
-  Scene scene{.anchor = anchor_with(0)};
-  scene.pod = pod_of(scene.anchor);
   auto spec = spec_for("a");
-  scene.secrets["own"] = served(secret_object(spec, "own", scene.anchor.get()), "s1");
+  auto stamp_of_secret = [](const char* name, std::uint64_t turn) {
+    auto stamp = stamp_with(turn, 0);
+    stamp.secret = name;
+    return stamp;
+  };
+  Scene scene{.anchor = served(anchor_object(spec, stamp_of_secret("own", 3)), "anchor")};
+  scene.pod = pod_of(scene.anchor);
+  scene.secrets["own"] = served(secret_object(spec, stamp_of_secret("own", 3)), "s1");
   CHECK(chores(scene, start + 24h).empty());
-  auto before = anchor_with(0, 0, "before");
-  scene.secrets["old"] = served(secret_object(spec, "old", before.get()), "s2");
-  CHECK(chores(scene) == std::vector{What::remove_secret});
-  scene.secrets.erase("old");
-  // That of a mark is made before the mark.
-  scene.secrets["of-mark"] = served(secret_object(spec, "of-mark", nullptr), "s3");
+  CHECK(seen(scene)->spec.key == "");  // as a server gives it, it is in base64
+  // One that is made comes before what is to name it.
+  scene.secrets["next"] = served(secret_object(spec, stamp_of_secret("next", 3)), "s2");
   CHECK(chores(scene).empty());
   CHECK(chores(scene, start + 61s) == std::vector{What::remove_secret});
+  scene.secrets.erase("next");
+  // From the mark on a late pod must not find it.
+  scene.mark = served(mark_object(spec, stamp_of_secret("rest", 4)), "mark");
+  scene.secrets["rest"] = served(secret_object(spec, stamp_of_secret("rest", 4)), "s3");
+  CHECK(chores(scene) == std::vector{What::remove_anchor, What::remove_pod, What::remove_secret});
+  CHECK(chores_of(scene, terms, start + 1s).back().name == "own");
+  scene.anchor = scene.pod = nullptr;
+  scene.secrets.erase("own");
+  scene.claim = claim_with();
+  CHECK(chores(scene, start + 24h).empty());
 }
 
 TEST_CASE("a pod that has ended says why, and with which exit code") {
