@@ -5,6 +5,7 @@ cannot both have. Standard library only.
 
 GET /alive, /env, /see?path=…, /file?name=…; PUT /file?name=…; POST /echo; GET /stream?count=N;
 GET /big?bytes=N; /socket is a WebSocket that says everything back; GET /exit?code=N ends it.
+It listens on TEST_HOST, and its files are in TEST_WORKSPACE, where a node of the tests sets those.
 """
 import base64
 import fcntl
@@ -12,11 +13,15 @@ import hashlib
 import json
 import os
 import signal
+import socketserver
 import struct
 import sys
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qs, urlparse
+
+HOST = os.environ.get("TEST_HOST", "127.0.0.1")
+WORKSPACE = os.environ.get("TEST_WORKSPACE", "/workspace")
 
 
 def read_exactly(stream, count):
@@ -69,7 +74,7 @@ class Agent(BaseHTTPRequestHandler):
             self.say(200, self.path)
         elif url.path == "/file":
             try:
-                self.say(200, open(os.path.join("/workspace", query["name"]), "rb").read())
+                self.say(200, open(os.path.join(WORKSPACE, query["name"]), "rb").read())
             except OSError as error:
                 self.say(404, str(error))
         elif url.path == "/moved":
@@ -93,7 +98,7 @@ class Agent(BaseHTTPRequestHandler):
 
     def do_PUT(self):
         name = parse_qs(urlparse(self.path).query)["name"][0]
-        with open(os.path.join("/workspace", name), "wb") as file:
+        with open(os.path.join(WORKSPACE, name), "wb") as file:
             file.write(self.body())
         self.say(200, "")
 
@@ -139,6 +144,12 @@ class Agent(BaseHTTPRequestHandler):
             return
 
 
+class Server(ThreadingHTTPServer):
+    def server_bind(self):  # without asking who has this address
+        socketserver.TCPServer.server_bind(self)
+        self.server_name, self.server_port = self.server_address[:2]
+
+
 def see(path):
     """What is at a path: its entries, or its text, or why it cannot be seen."""
     try:
@@ -165,7 +176,7 @@ def main():
         delay, words = float(words[1]), words[2:]
     print("the agent begins", flush=True)
     time.sleep(delay)
-    server = ThreadingHTTPServer(("127.0.0.1", int(words[0])), Agent)
+    server = Server((HOST, int(words[0])), Agent)
     server.daemon_threads = True
     server.serve_forever()
 

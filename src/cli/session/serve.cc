@@ -12,6 +12,8 @@
 #include "cli/instance/instances.h"
 #include "cli/instance/which.h"
 #include "cli/session/session.h"
+#include "services/session/kubernetes/kubernetes_driver.h"
+#include "services/session/kubernetes/settings.h"
 #include "services/session/names.h"
 #include "services/session/process/process_driver.h"
 #include "services/session/serve/service.h"
@@ -25,9 +27,17 @@ namespace {
 using namespace session;
 
 constexpr auto drain_time = 30s;
+constexpr auto cluster_time = 30s;  // to find out what we may do there
 constexpr std::size_t most_key = 4096;
 
+// Which cluster, and what is made in it.
+struct Cluster {
+  kube::Access access;
+  KubernetesTerms terms = {};
+};
+
 struct Terms {
+  std::optional<Cluster> cluster = {};  // none: sandboxes are processes of this machine
   ProcessTerms process;
   Images images;
   ServiceSettings service;
@@ -37,6 +47,10 @@ struct Terms {
 struct Options {
   CLI::Option *address, *port, *public_url, *name_space, *folder, *unisolated, *shown, *ports,
       *memory, *images, *idle, *lifetime, *keep_paused, *ready_time, *grace, *require_key;
+};
+
+struct ClusterOptions {
+  CLI::Option *driver, *config, *context, *pod_template, *routes, *ingress_class, *gateway;
 };
 
 Check range_check() {
@@ -90,6 +104,103 @@ Options add_options(CLI::App& app) {
   options.require_key = add_switch(app, "--require-key",
                                    "requests to sandboxes show the session's key, but for probes");
   return options;
+}
+
+std::vector<std::string> words_split(std::string_view text) {
+  std::vector<std::string> words;
+  while (!text.empty()) {
+    auto word = text.substr(0, text.find(' '));
+    text.remove_prefix(std::min(text.size(), word.size() + 1));
+    if (!word.empty()) words.emplace_back(word);
+  }
+  return words;
+}
+
+ClusterOptions add_cluster_options(CLI::App& app) {
+  ClusterOptions options{};
+  options.driver = add_value(app, "--driver", "process|kubernetes",
+                             "what a sandbox is; by default what RUNTIME or the config.toml says",
+                             one_of({"process", "kubernetes"}));
+  options.config = add_value(app, "--openhands-config", "FILE",
+                             "a config.toml of OpenHands: [sandbox.kubernetes] counts", nullptr);
+  options.context = add_value(app, "--context", "NAME", "of the kubeconfig", nullptr);
+  options.pod_template =
+      add_value(app, "--pod-template", "FILE", "JSON that is laid over each pod", nullptr);
+  options.routes = add_value(app, "--routes", "ingress|gateway|none", "to VS Code, for browsers",
+                             one_of({"ingress", "gateway", "none"}), "ingress");
+  options.ingress_class = add_value(app, "--ingress-class", "NAME", "of ingresses", nullptr);
+  options.gateway = add_value(app, "--gateway", "[NAMESPACE/]NAME", "that routes are of", nullptr);
+  return options;
+}
+
+// By the flag; else by RUNTIME, as OpenHands has it; else by its file.
+bool is_for_cluster(const Context& context, const ClusterOptions& options,
+                    const OpenHandsFile& file) {
+  if (is_given(*options.driver)) return value_of(*options.driver) == "kubernetes";
+  auto runtime = context.sources.environment.find("RUNTIME");
+  bool is_set = runtime != context.sources.environment.end() && !runtime->second.empty();
+  return (is_set ? runtime->second : file.runtime) == "kubernetes";
+}
+
+Result<> read_routes(const ClusterOptions& options, KubernetesTerms& terms) {
+  auto routes = value_of(*options.routes);
+  using Routing = KubernetesTerms::Routing;
+  terms.routing = routes == "ingress"   ? Routing::ingress
+                  : routes == "gateway" ? Routing::gateway
+                                        : Routing::none;
+  terms.ingress_class = value_of(*options.ingress_class);
+  if ((routes == "gateway") != is_given(*options.gateway))
+    return fail(Errc::invalid, "--routes gateway and --gateway NAME go together");
+  auto gateway = value_of(*options.gateway);
+  auto slash = gateway.find('/');
+  if (slash != gateway.npos) terms.gateway_space = gateway.substr(0, slash);
+  terms.gateway = slash == gateway.npos ? gateway : gateway.substr(slash + 1);
+  return ok;
+}
+
+Result<> read_cluster(const Context& context, const Options& flags, const ClusterOptions& options,
+                      Terms& terms) {
+  OpenHandsFile file;
+  if (is_given(*options.config)) {
+    auto read = OpenHandsFile::read(value_of(*options.config));
+    if (!read) return std::unexpected(read.error());
+    file = *std::move(read);
+  }
+  if (!is_for_cluster(context, options, file)) return ok;
+  const auto& environment = context.sources.environment;
+  auto access = kube::find_access(environment, value_of(*options.context));
+  if (!access) return std::unexpected(access.error());
+  Cluster cluster{.access = *std::move(access)};
+  auto flagged = terms.service;
+  apply(file, cluster.terms, terms.service);
+  terms.is_coordinated = file.kubernetes.redis_coordination_enabled;
+  // What is typed wins over the file.
+  if (is_given(*flags.name_space)) {
+    terms.service.sessions.name_space = flagged.sessions.name_space;
+    cluster.terms.options.name_space = flagged.sessions.name_space;
+  }
+  auto& due = terms.service.housekeeping.due;
+  const auto& typed = flagged.housekeeping.due;
+  if (is_given(*flags.idle)) due.idle = typed.idle;
+  if (is_given(*flags.keep_paused)) due.keep_paused = typed.keep_paused;
+  cluster.terms.grace = std::chrono::ceil<std::chrono::seconds>(terms.process.grace);
+  cluster.terms.ready_time =
+      std::chrono::ceil<std::chrono::seconds>(terms.service.sessions.ready_time);
+  if (due.idle > 0ms)
+    terms.service.housekeeping.every =
+        std::clamp<std::chrono::milliseconds>(due.idle / 4, 100ms, 10s);
+  if (due.idle > 0ms)
+    cluster.terms.touch_every = std::clamp<std::chrono::milliseconds>(due.idle / 4, 1s, 30s);
+  auto command = environment.find("CUSTOM_RUNTIME_COMMAND");
+  if (command != environment.end()) cluster.terms.command = words_split(command->second);
+  if (is_given(*options.pod_template)) {
+    auto over = pod_template_from(value_of(*options.pod_template));
+    if (!over) return std::unexpected(over.error());
+    cluster.terms.pod_template = *std::move(over);
+  }
+  if (auto read = read_routes(options, cluster.terms); !read) return read;
+  terms.cluster = std::move(cluster);
+  return ok;
 }
 
 Result<> read_process_terms(const Options& options, Terms& terms) {
@@ -156,10 +267,24 @@ Async<Exit> stay(Service& service) {
 
 using Hello = std::function<void(const Service&)>;
 
+Async<std::unique_ptr<Driver>> driver_for(Terms& terms) {
+  auto executor = co_await asio::this_coro::executor;
+  if (terms.cluster) {
+    auto deadline = Clock::now() + cluster_time;
+    auto opened = co_await KubernetesDriver::open(executor, std::move(terms.cluster->access),
+                                                  std::move(terms.cluster->terms), deadline);
+    if (!opened) co_return std::unexpected(opened.error());
+    co_return *std::move(opened);
+  }
+  auto made = ProcessDriver::create(executor, std::move(terms.process), std::move(terms.images));
+  if (!made) co_return std::unexpected(made.error());
+  co_return *std::move(made);
+}
+
 Async<Exit> serve(redis::Client* client, Terms terms, Hello hello) {
   Metrics metrics;
   auto executor = co_await asio::this_coro::executor;
-  auto driver = ProcessDriver::create(executor, std::move(terms.process), std::move(terms.images));
+  auto driver = co_await driver_for(terms);
   if (!driver) co_return std::unexpected(driver.error());
   auto service = Service::create(executor, **driver, client, std::move(terms.service), metrics);
   if (!service) co_return std::unexpected(service.error());
@@ -275,14 +400,19 @@ void add_session_serve(CLI::App& session, Action& chosen) {
   auto* app = add_command(session, "serve", "One replica of the service, behind a load balancer");
   set_footer(
       *app,
-      R"(Any number of them share a Redis and, on one machine, a folder of sandboxes. Clients show
-SESSION_SERVICE_API_KEY (or SESSION_SERVICE_API_KEY_FILE). SIGTERM ends it: what was asked is answered
-within 30 s, and sandboxes stay.
+      R"(Any number of them share a Redis and, on one machine, a folder of sandboxes; or, with
+RUNTIME=kubernetes, a namespace of a cluster, in which each sandbox is a pod. The API server is that of
+KUBECONFIG, of the pod it runs in, or of ~/.kube/config. Clients show SESSION_SERVICE_API_KEY (or
+SESSION_SERVICE_API_KEY_FILE). SIGTERM ends it: what was asked is answered within 30 s, and sandboxes
+stay.
 
-Example
+Examples
   SESSION_SERVICE_API_KEY_FILE=/run/secrets/sessions REDIS_HOST=redis:6379 \
-    warren session serve --folder /var/lib/sessions --port 8008)");
+    warren session serve --folder /var/lib/sessions --port 8008
+  RUNTIME=kubernetes SESSION_SERVICE_API_KEY_FILE=/run/secrets/sessions REDIS_HOST=redis:6379 \
+    warren session serve --openhands-config config.toml --listen 0.0.0.0)");
   auto options = add_options(*app);
+  auto cluster = add_cluster_options(*app);
   auto* alone =
       add_switch(*app, "--no-coordination",
                  "without Redis: what two replicas start at once, the driver decides alone");
@@ -291,7 +421,9 @@ Example
       auto context = with_log(given);
       auto terms = read_terms(options);
       if (!terms) return std::unexpected(terms.error());
-      if (terms->process.root.empty())
+      if (auto read = read_cluster(context, options, cluster, *terms); !read)
+        return std::unexpected(read.error());
+      if (!terms->cluster && terms->process.root.empty())
         return fail(Errc::invalid, "say where sandboxes are kept: --folder DIR");
       auto config = load_config(context);
       if (!config) return std::unexpected(config.error());
@@ -301,7 +433,8 @@ Example
       Hello hello = [](const Service& service) {
         log::info("session.listening", "url", service.url(), "replica", service.actor().replica_id);
       };
-      if (is_given(*alone)) return serve_alone(context, *std::move(terms), hello);
+      if (is_given(*alone) || !terms->is_coordinated)
+        return serve_alone(context, *std::move(terms), hello);
       return with_client(context, *config, 10s,
                          [&](redis::Client& client) { return serve(&client, *terms, hello); });
     };

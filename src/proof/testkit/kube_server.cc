@@ -77,6 +77,20 @@ void KubeServer::start_api() {
   });
 }
 
+void KubeServer::start_controllers() {
+  if (controllers_) return;
+  auto file = folder_.path() / "controllers.kubeconfig";
+  std::ofstream(file) << kubeconfig("admin");
+  Program controllers{
+      .argv = {program_, "controller-manager", "--kubeconfig=" + file.string(),
+               "--controllers=garbage-collector-controller,"
+               "persistentvolumeclaim-protection-controller",
+               "--leader-elect=false", "--secure-port=0", "--use-service-account-credentials=false",
+               "--authentication-skip-lookup=true"},
+      .log = folder_.path() / "controllers.log"};
+  controllers_ = std::make_unique<Process>(controllers);
+}
+
 bool KubeServer::is_ready() const {
   auto context = tls_for_client(contents_of(certificates_.ca()));
   if (!context) return false;

@@ -6,7 +6,8 @@
 //   server.kubeconfig("robot");                          // nothing, until a role lets it
 //   server.restart();                                    // with what it had
 //
-// There are no nodes, and of the controllers none: nobody makes pods of a StatefulSet.
+// There are no nodes (but see process_kubelet.h), and of the controllers none, unless start_controllers()
+// is called: then what lost its owner is collected, and claims stay until no pod uses them.
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -36,6 +37,9 @@ class KubeServer {
   // The text of one with this in place of the user's token.
   std::string kubeconfig_with(const std::string& user_yaml, unsigned short port = 0) const;
 
+  // Once; they live as long as it does.
+  void start_controllers();
+
   void pause() { api_->pause(); }
   void resume() { api_->resume(); }
   // It forgets what changed before; what there is stays.
@@ -51,7 +55,7 @@ class KubeServer {
   TempFolder folder_;
   Certificates certificates_;
   Port etcd_port_, peer_port_, api_port_;
-  std::unique_ptr<Process> etcd_, api_;
+  std::unique_ptr<Process> etcd_, api_, controllers_;
 };
 
 }  // namespace warren::inline testkit

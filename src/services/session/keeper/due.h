@@ -10,6 +10,7 @@ namespace warren::session {
 
 struct DueTerms {
   std::chrono::milliseconds idle = 20min;  // then it is paused; 0: never
+  bool idle_stops = false;                 // stopped instead, with its files
   std::chrono::milliseconds lifetime =
       0ms;  // since it was first made: then it is stopped; 0: never
   std::chrono::milliseconds keep_paused =
@@ -19,6 +20,7 @@ struct DueTerms {
 struct Due {
   enum class What { nothing, pause, stop } what = What::nothing;
   std::string why = {};
+  bool is_idle = false;  // because nobody used it; its agent may know better
 };
 
 Due due(const Sandbox& sandbox, WallClock::time_point active_at, WallClock::time_point now,

@@ -24,6 +24,16 @@ TEST_CASE("what nobody uses is paused, and what somebody uses is not") {
   CHECK(due(running, start + 10min, start + 20min, terms).what == Due::What::nothing);
 }
 
+TEST_CASE("what nobody uses is stopped instead, where that is asked for") {
+  auto running = sandbox_in(Phase::running);
+  auto ending = terms;
+  ending.idle_stops = true;
+  CHECK(due(running, start, start + 19min, ending).what == Due::What::nothing);
+  auto what = due(running, start, start + 20min, ending);
+  CHECK(what.what == Due::What::stop);
+  CHECK(what.is_idle);
+}
+
 TEST_CASE("what starts is not idle, however long that takes") {
   CHECK(due(sandbox_in(Phase::starting), start, start + 1h, terms).what == Due::What::nothing);
 }

@@ -52,7 +52,7 @@ awaitable<void> Housekeeping::end_what_is_due() {
   for (const auto* sandbox : driver.all_seen()) {
     auto what = due(*sandbox, driver.active_at(*sandbox), now, terms_.due);
     // What nobody could use yet is not idle.
-    bool waits = what.what == Due::What::pause && !sessions_.is_reachable(*sandbox);
+    bool waits = what.is_idle && !sessions_.is_reachable(*sandbox);
     if (what.what != Due::What::nothing && !waits)
       all.emplace_back(std::move(what), sandbox->spec.name);
   }
@@ -62,7 +62,7 @@ awaitable<void> Housekeeping::end_what_is_due() {
 awaitable<void> Housekeeping::end(Due what, std::string name) {
   const auto* sandbox = sessions_.driver().seen(name);
   if (!sandbox) co_return;
-  if (what.what == Due::What::pause) {
+  if (what.is_idle) {
     auto idle = co_await idle_time(*sandbox);
     if (idle && *idle < terms_.due.idle) {
       std::ignore = co_await sessions_.driver().touch(name);

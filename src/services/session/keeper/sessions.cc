@@ -157,7 +157,9 @@ Async<View> Sessions::start(SandboxSpec spec, Clock::time_point deadline) {
   spec.hash = hash_of(spec);
   auto name = spec.name;
   if (const auto* there = driver_.seen(name); there && there->lives()) {
-    if (there->spec.session_id != spec.session_id || there->spec.hash != spec.hash)
+    // Of one that somebody else has made it is not known what was asked for.
+    bool is_same = there->spec.hash.empty() || there->spec.hash == spec.hash;
+    if (there->spec.session_id != spec.session_id || !is_same)
       co_return fail(Errc::held_elsewhere,
                      "session \"{}\" runs with another image or command: stop it first",
                      there->spec.session_id);
