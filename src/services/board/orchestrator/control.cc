@@ -177,7 +177,12 @@ Async<std::size_t> cancel(Board board, std::string id, std::string reason) {
 Async<Claim> retry(Board board, std::string claim_id) {
   auto read = co_await board.claim(claim_id);
   if (!read) co_return std::unexpected(read.error());
-  if (read->status != ClaimStatus::terminated)
+  if (is_untaken(*read))
+    co_return fail(Errc::refused,
+                   "claim {} is open, and waits for an agent that wants it: it is taken up when "
+                   "one comes",
+                   claim_id);
+  if (read->status != ClaimStatus::terminated && !was_left_alone(*read))
     co_return fail(Errc::refused, "claim {} is {}, not terminated", claim_id, name(read->status));
   auto newest = co_await board.claim_on(read->artefact_id);
   if (newest && is_open(newest->status))
@@ -204,6 +209,19 @@ Async<Claim> retry(Board board, std::string claim_id) {
   WriteTerms terms;
   terms.announcements.emplace_back(std::move(retried));
   co_return co_await board.replace_claim(*read, *read, next, std::move(terms));
+}
+
+Async<std::size_t> count_untaken(Board board) {
+  std::size_t count = 0;
+  Listing listing;
+  listing.limit = 1000;
+  do {
+    auto page = co_await board.claims(ClaimStatus::pending_review, listing);
+    if (!page) co_return std::unexpected(page.error());
+    count += static_cast<std::size_t>(std::ranges::count_if(page->items, is_untaken));
+    listing.after = page->next;
+  } while (listing.after);
+  co_return count;
 }
 
 Async<> pause(Board board, std::string reason) {
