@@ -103,6 +103,10 @@ Async<std::size_t> cancel_goal(Board board, Artefact goal, std::string reason) {
   if (!goal.source_artefacts.empty())
     co_return fail(Errc::invalid, "artefact {} is no goal: give the id of its goal or of a claim",
                    goal.id);
+  // The reason first: whoever finds the mark, and ends a claim before we do, gives it.
+  Command explain("HSET", board.keys().cancel_reasons(), goal.id, reason);
+  auto explained = co_await board.client().ask(std::move(explain), once_more(board));
+  if (!explained) co_return std::unexpected(explained.error());
   Command mark("SADD", board.keys().cancelled(), goal.id);
   auto marked = co_await board.client().ask(std::move(mark), once_more(board));
   if (!marked) co_return std::unexpected(marked.error());
@@ -194,6 +198,9 @@ Async<Claim> retry(Board board, std::string claim_id) {
   Command unmark("SREM", board.keys().cancelled(), *goal);
   auto unmarked = co_await board.client().ask(std::move(unmark), once_more(board));
   if (!unmarked) co_return std::unexpected(unmarked.error());
+  Command forget("HDEL", board.keys().cancel_reasons(), *goal);
+  auto forgotten = co_await board.client().ask(std::move(forget), once_more(board));
+  if (!forgotten) co_return std::unexpected(forgotten.error());
   auto children = co_await board.children(read->artefact_id);
   if (!children) co_return std::unexpected(children.error());
 

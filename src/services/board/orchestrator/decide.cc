@@ -94,7 +94,7 @@ class Decider {
     const auto& limits = terms_.limits;
     bool is_new = claim().status == ClaimStatus::pending_review && !claim().phase_state;
     if (workflow.is_cancelled) {
-      terminate("its goal was cancelled");
+      terminate(workflow.cancel_reason.empty() ? "its goal was cancelled" : workflow.cancel_reason);
     } else if (is_new && limits.depth > 0 && workflow.depth > limits.depth) {
       terminate_with_failure(
           "WorkflowTooDeep",

@@ -29,6 +29,7 @@ struct Standing {
   int artefacts = 0;  // of the whole workflow
   Clock::time_point started_at{};
   bool is_cancelled = false;
+  std::string cancel_reason = {};  // of who did it; empty: an older Warren wrote none
 };
 
 struct Facts {
