@@ -1,5 +1,8 @@
 // Agents on a real server; the test is their orchestrator.
+#include <signal.h>
+
 #include "services/board/agent/container.h"
+#include "services/board/orchestrator/control.h"
 #include "with_agent.h"
 
 using namespace warren;
@@ -356,6 +359,43 @@ TEST_CASE("what comes of a claim that was ended meanwhile is dropped") {
       CHECK(!result);
     };
     co_await with_agent(board, terms, body, folder);
+  });
+}
+
+TEST_CASE("the tool of a claim that was ended is ended too, and the role works on") {
+  on_board([](Board& board, RedisServer&, TempFolder& folder) -> awaitable<void> {
+    auto terms = role_of(folder, "echo $$ >> pids; test -e go || sleep 600; " + code);
+    terms.look_every = 20ms;
+    auto body = [](Board& on, Agent& self, TempFolder& where) -> awaitable<void> {
+      auto first = co_await goal(on), second = co_await goal(on);
+      co_await grant(on, first);
+      co_await eventually(20s, "its tool runs",
+                          [&] { return !contents(where.path() / "pids").empty(); });
+      auto pid = std::stoi(contents(where.path() / "pids"));
+      co_await grant(on, second);
+      std::ofstream(where.path() / "go").close();
+      value_of(co_await orchestrator::cancel(on, first.id, "not needed"));
+      co_await result_of(on, second);
+      CHECK(kill(pid, 0) != 0);
+      auto left = co_await on.artefact(agent::result_id(first.id, "Coder"));
+      CHECK(error_of(std::move(left)).code == Errc::not_found);
+      co_await eventually(20s, "nothing runs", [&] { return self.stats().running == 0; });
+    };
+    co_await with_agent(board, terms, body, folder);
+  });
+}
+
+TEST_CASE("an agent bids on what the Go program claimed before it came, of which no index tells") {
+  on_board([](Board& board, RedisServer& redis, TempFolder& folder) -> awaitable<void> {
+    auto claim = co_await goal(board);
+    for (auto index : {"x:claims:pending_review", "x:claim_ids", "x:artefacts", "x:artefact_ids"})
+      redis.cli({"DEL", board.keys().root() + index});
+    auto body = [](Board& on, Agent&, Claim& of) -> awaitable<void> {
+      auto bid = co_await bid_on(on, of);
+      CHECK(bid == BidType::exclusive);
+    };
+    auto terms = role_of(folder, code);
+    co_await with_agent(board, terms, body, claim);
   });
 }
 

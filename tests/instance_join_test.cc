@@ -277,6 +277,115 @@ TEST_CASE("who stands by takes over when the instance dies or leaves, and not wh
       server);
 }
 
+TEST_CASE("a board stays in the list of boards when its instance dies, leaves, or is found stale") {
+  RedisServer server;
+  with_sessions(
+      {settings_for(server)}, 15s,
+      [](Sessions& sessions, RedisServer& redis) -> awaitable<void> {
+        auto& session = *sessions[0];
+        Registry registry(session.client(), "holt");
+        std::vector<Instance> joined;
+        std::vector<Error> refused;
+        co_await join(session, terms("left", "/a"), joined, refused);
+        auto left = co_await joined[0].leave();
+        CHECK(left);
+        // As an older one leaves it: an entry, and nothing else.
+        InstanceEntry old{.run_id = "1", .workspace_path = "/b", .started_at = WallClock::now()};
+        redis.cli({"HSET", "holt:instances", "old", to_json(old), "forgotten", to_json(old)});
+        auto forgotten = co_await registry.forget("forgotten");
+        CHECK(*forgotten);
+        co_await join(session, terms("here", "/c"), joined, refused);
+        auto boards = co_await registry.boards();
+        REQUIRE(boards);
+        std::vector<std::string> seen;
+        for (const auto& board : *boards)
+          seen.push_back(
+              fmt::format("{} {} {}", board.name, name(board.state), board.entry.workspace_path));
+        CHECK(seen == std::vector<std::string>{"forgotten stale /b", "here starting /c",
+                                               "left stale /a", "old stale /b"});
+        auto listed = co_await registry.list();
+        CHECK(listed->size() == 1);
+      },
+      server);
+}
+
+TEST_CASE("a name is taken away from a run that is known to be dead, and from no other") {
+  RedisServer server;
+  with_sessions(
+      {settings_for(server)}, 15s,
+      [](Sessions& sessions, RedisServer& redis) -> awaitable<void> {
+        auto& session = *sessions[0];
+        Registry registry(session.client(), "holt");
+        auto wanted = terms("x");
+        wanted.ttl = 60s;
+        wanted.pid = getpid();
+        std::vector<Instance> joined;
+        std::vector<Error> refused;
+        co_await join(session, wanted, joined, refused);
+        REQUIRE(joined.size() == 1);
+        ListedInstance dead{"x", InstanceState::running, joined[0].entry()};
+        dead.entry.process += "1";  // as if its number were ours by now
+        auto another = dead;
+        another.entry.run_id = "another run";
+        auto taken = co_await registry.bury(another);
+        REQUIRE(taken);
+        CHECK(!*taken);
+        CHECK(redis.cli({"EXISTS", "holt:x:lock"}) == "1");
+        taken = co_await registry.bury(dead);
+        REQUIRE(taken);
+        CHECK(*taken);
+        CHECK(redis.cli({"EXISTS", "holt:x:lock"}) == "0");
+        CHECK(redis.cli({"HEXISTS", "holt:instances", "x"}) == "0");
+        CHECK(redis.cli({"HEXISTS", "holt:boards", "x"}) == "1");
+        co_await join(session, wanted, joined, refused);
+        CHECK(joined.size() == 2);
+        CHECK(joined[1].lease().token() > joined[0].lease().token());
+      },
+      server);
+}
+
+TEST_CASE(
+    "a name counts as taken when every replica has it, and so a failover gives it to nobody") {
+  SentinelTrio trio;
+  with_sessions(
+      {settings_for(trio), settings_for(trio)}, 20s,
+      [](Sessions& sessions, SentinelTrio& servers) -> awaitable<void> {
+        auto wanted = terms("x");
+        wanted.ttl = 60s;
+        std::vector<Instance> joined;
+        std::vector<Error> refused;
+        for (auto* replica : servers.replicas()) replica->pause();
+        co_await join(*sessions[0], wanted, joined, refused);
+        CHECK(joined.empty());
+        REQUIRE(refused.size() == 1);
+        CHECK(refused[0].code != Errc::held_elsewhere);
+        for (auto* replica : servers.replicas()) replica->resume();
+        servers.wait_until_settled();
+        wanted.name = "y";
+        wanted.workspace = "/y";
+        co_await join(*sessions[0], wanted, joined, refused);
+        REQUIRE_MESSAGE(joined.size() == 1, refused.back().what);
+        auto epoch = sessions[1]->client().epoch();
+        servers.primary().kill();  // at once: what no replica has is lost
+        auto has_moved = [](LeaseSession& session, std::uint64_t& before) {
+          return session.client().epoch() > before;
+        };
+        co_await eventually(90s, "there is another primary", has_moved, *sessions[1], epoch);
+        refused.clear();
+        auto is_refused = [](LeaseSession& session, InstanceTerms& other,
+                             std::vector<Instance>& all, std::vector<Error>& errors) -> Async<> {
+          co_await join(session, other, all, errors);
+          if (!errors.empty() && errors.back().code == Errc::held_elsewhere) co_return ok;
+          co_return fail(Errc::not_found, "{}", errors.empty() ? "joined" : errors.back().what);
+        };
+        wanted.workspace = "/elsewhere";
+        co_await eventually(60s, "the name is taken", is_refused, *sessions[1], wanted, joined,
+                            refused);
+        CHECK(joined.size() == 1);
+      },
+      trio);
+}
+
 TEST_CASE("what others wrote into the list disturbs nobody") {
   RedisServer server;
   server.cli({"HSET", "holt:instances", "broken", "{", "list", "[1]", "null", "null", "odd",

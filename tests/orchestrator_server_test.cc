@@ -1,5 +1,6 @@
 // An orchestrator on a real server, with agents that the test plays.
 #include "base/uuid.h"
+#include "services/board/orchestrator/control.h"
 #include "with_orchestrator.h"
 
 using namespace warren;
@@ -158,6 +159,45 @@ TEST_CASE("after the time for bids a missing one counts as ignore, and that is t
                            co_await eventually(20s, "all claims are over", has_ended, board);
                            co_await running.kill();
                          });
+}
+
+TEST_CASE("a goal that nobody bids for in time stays open, and whoever comes later works on it") {
+  Agents agents{{"coder", "reviewer"}, {}, {}};
+  agents.deliver = [](const std::string&, const Claim&, const Artefact&) {
+    auto made = artefact_of("Done");
+    made.structural_type = StructuralType::terminal;
+    return std::optional(made);
+  };
+  with_server_and_agents(
+      agents, [](Board& board, Agents& crew, RedisServer& redis) -> awaitable<void> {
+        auto terms = terms_for(crew);
+        terms.bid_time = 300ms;
+        Running running(board, terms, 1);
+        auto goal = value_of(co_await board.create_artefact(artefact_of("GoalDefined")));
+        auto is_told = [&crew] { return crew.told["claim_untaken"] > 0; };
+        co_await eventually(20s, "it is told", is_told);
+        auto claim = value_of(co_await board.claim_on(goal.id));
+        CHECK(claim.status == ClaimStatus::pending_review);
+        CHECK(is_untaken(claim));
+        CHECK(value_of(co_await orchestrator::count_untaken(board)) == 1);
+        auto why = value_of(co_await orchestrator::explain(board, claim.id, terms));
+        CHECK_MESSAGE(why.text.contains("nobody has taken it since"), why.text);
+        CHECK_MESSAGE(why.text.contains("coder, reviewer"), why.text);
+        auto refused = error_of(co_await orchestrator::retry(board, claim.id));
+        CHECK_MESSAGE(refused.what.contains("is taken up when one comes"), refused.what);
+        // What a Go program reads of it is a claim that waits for bids.
+        CHECK(redis.cli({"HGET", board.keys().claim(claim.id), "status"}) == "pending_review");
+        CHECK(redis.cli({"HGET", board.keys().claim(claim.id), "phase_state"}).empty());
+        value_of(co_await board.set_bid(claim.id, "coder", BidType::exclusive));
+        co_await eventually(20s, "all claims are over", has_ended, board);
+        CHECK(crew.told["claim_untaken"] == 1);
+        CHECK(crew.told["bids_missing"] == 1);
+        CHECK(value_of(co_await orchestrator::count_untaken(board)) == 0);
+        auto done = value_of(co_await board.claim(claim.id));
+        CHECK(done.status == ClaimStatus::complete);
+        CHECK(done.untaken_since == UnixTime{});
+        co_await running.kill();
+      });
 }
 
 TEST_CASE("a thousand goals through three bids each") {

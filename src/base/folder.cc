@@ -101,28 +101,47 @@ Result<std::string> Folder::read(const std::string& name, std::size_t most) cons
 
 Result<bool> Folder::create(const std::string& name, std::string_view text, unsigned mode) const {
   if (!is_name(name)) return failure(name, EINVAL);
+  int error = write_new(name, text, mode);
+  if (error == EEXIST) return false;
+  if (error != 0) return failure(name, error);
+  return true;
+}
+
+// Why it could not be written, or 0. Then nothing has the name, unless it was there before (EEXIST).
+int Folder::write_new(const std::string& name, std::string_view text, unsigned mode) const {
   int file = openat(descriptor_, name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
                     static_cast<mode_t>(mode));
-  if (file < 0 && errno == EEXIST) return false;
-  if (file < 0) return failure(name, errno);
-  bool is_written = write_all(file, text);
-  int error = errno;
-  is_written = ::close(file) == 0 && is_written;
-  if (is_written) return true;
-  unlinkat(descriptor_, name.c_str(), 0);
-  return failure(name, error);
+  if (file < 0) return errno;
+  int error = write_all(file, text) ? 0 : errno;
+  if (::close(file) != 0 && error == 0) error = errno;
+  if (error != 0) unlinkat(descriptor_, name.c_str(), 0);
+  return error;
 }
 
 Result<> Folder::replace(const std::string& name, std::string_view text, unsigned mode) const {
+  auto prepared = prepare(name, text, mode);
+  if (!prepared) return std::unexpected(prepared.error());
+  return put_in_place(*prepared, name);
+}
+
+Result<std::string> Folder::prepare(const std::string& name, std::string_view text,
+                                    unsigned mode) const {
   if (!is_name(name)) return failure(name, EINVAL);
-  auto temporary = fmt::format(".{}.{}", name, uuid4());
-  auto created = create(temporary, text, mode);
-  if (!created) return std::unexpected(created.error());
-  if (*created && renameat(descriptor_, temporary.c_str(), descriptor_, name.c_str()) == 0)
-    return ok;
+  auto prepared = fmt::format(".{}.{}", name, uuid4());
+  int error = write_new(prepared, text, mode);
+  if (error != 0) return failure(name, error);
+  return prepared;
+}
+
+Result<> Folder::put_in_place(const std::string& prepared, const std::string& name) const {
+  if (renameat(descriptor_, prepared.c_str(), descriptor_, name.c_str()) == 0) return ok;
   int error = errno;
-  unlinkat(descriptor_, temporary.c_str(), 0);
+  discard(prepared);
   return failure(name, error);
+}
+
+void Folder::discard(const std::string& prepared) const {
+  unlinkat(descriptor_, prepared.c_str(), 0);
 }
 
 bool Folder::has(const std::string& name) const {
@@ -148,7 +167,10 @@ std::filesystem::path Folder::for_child() const {
 }
 
 std::unexpected<Error> Folder::failure(const std::string& name, int error) const {
-  auto code = error == ENOENT ? Errc::not_found : error == ELOOP ? Errc::refused : Errc::denied;
+  bool has_no_room = error == ENOSPC || error == EDQUOT || error == EFBIG;
+  auto code = error == ENOENT                 ? Errc::not_found
+              : error == ELOOP || has_no_room ? Errc::refused
+                                              : Errc::denied;
   return fail(code, "{}: {}", (path_ / name).string(), std::strerror(error));
 }
 

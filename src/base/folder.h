@@ -29,7 +29,8 @@ class Folder {
   ~Folder();
 
   // Each of these takes one name, not a path. Errc::not_found: nothing has this name. Errc::refused:
-  // something has it that is not what is wanted, such as a link; the text says what to do.
+  // something has it that is not what is wanted, such as a link; the text says what to do; or there
+  // is no room for what is to be written.
   Result<Folder> folder(const std::string& name) const;
   Result<Folder> make_folder(const std::string& name) const;  // or opens the one that is there
   // Of a regular file. Errc::overloaded: it is longer.
@@ -38,6 +39,12 @@ class Folder {
   Result<bool> create(const std::string& name, std::string_view text, unsigned mode = 0666) const;
   // Whatever file or link had the name goes; what a link pointed to stays.
   Result<> replace(const std::string& name, std::string_view text, unsigned mode = 0666) const;
+  // The same in two steps, for several files of which none is to be replaced unless all can be
+  // written. Returns the name under which the text waits; that is no more after either of the others.
+  Result<std::string> prepare(const std::string& name, std::string_view text,
+                              unsigned mode = 0666) const;
+  Result<> put_in_place(const std::string& prepared, const std::string& name) const;
+  void discard(const std::string& prepared) const;
   bool has(const std::string& name) const;
   std::vector<std::string> names() const;
 
@@ -49,6 +56,7 @@ class Folder {
   Folder(std::filesystem::path path, int descriptor)
       : path_(std::move(path)), descriptor_(descriptor) {}
   std::unexpected<Error> failure(const std::string& name, int error) const;
+  int write_new(const std::string& name, std::string_view text, unsigned mode) const;
 
   std::filesystem::path path_;
   int descriptor_;

@@ -88,3 +88,20 @@ TEST_CASE("an open folder stays the same one when another takes its path") {
   CHECK(fs::exists(at.path() / "b/file"));
   CHECK(fs::canonical(folder->for_child()) == fs::canonical(at.path() / "b"));
 }
+
+TEST_CASE(
+    "a file that is prepared replaces nothing until it is put in place, and can be discarded") {
+  TempFolder at;
+  auto folder = opened(at);
+  REQUIRE(folder.create("a", "old"));
+  auto first = folder.prepare("a", "new"), second = folder.prepare("b", "new");
+  REQUIRE(first);
+  REQUIRE(second);
+  CHECK(contents(at.path() / "a") == "old");
+  CHECK(!folder.has("b"));
+  folder.discard(*second);
+  REQUIRE(folder.put_in_place(*first, "a"));
+  CHECK(contents(at.path() / "a") == "new");
+  CHECK(folder.names() == std::vector<std::string>{"a"});
+  CHECK(folder.prepare("a/b", "").error().code == Errc::denied);
+}

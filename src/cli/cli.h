@@ -59,6 +59,7 @@ Result<Config> load_config(const Context& context);
 void add_up(CLI::App& root, Action& chosen);
 void add_down(CLI::App& root, Action& chosen);
 void add_list(CLI::App& root, Action& chosen);
+void add_boards(CLI::App& root, Action& chosen);
 void add_status(CLI::App& root, Action& chosen);
 void add_logs(CLI::App& root, Action& chosen);
 void add_destroy(CLI::App& root, Action& chosen);

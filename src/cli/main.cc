@@ -111,6 +111,7 @@ void add_everything(CLI::App& root, const std::string& program, Action& chosen) 
   add_up(root, chosen);
   add_down(root, chosen);
   add_list(root, chosen);
+  add_boards(root, chosen);
   add_status(root, chosen);
   add_logs(root, chosen);
   add_destroy(root, chosen);

@@ -45,6 +45,10 @@ Async<Exit> run_agent(redis::Client& client, std::string prefix, std::string wan
   auto instances = co_await registry.list();
   if (!instances) co_return std::unexpected(instances.error());
   auto instance = running_instance(*instances, wanted);
+  if (!instance && !wanted.empty()) {
+    auto is_run = co_await is_run_elsewhere(client, prefix, wanted);
+    if (is_run) instance = wanted;
+  }
   if (!instance) co_return std::unexpected(instance.error());
   auto board = Board::open(client, prefix, *instance);
   if (!board) co_return std::unexpected(board.error());

@@ -15,4 +15,9 @@ Result<Crew> load_crew(const Context& context, const std::filesystem::path& file
 // The same; none when there is no such file.
 Result<std::optional<Crew>> find_crew(const Context& context, const std::filesystem::path& file);
 
+// Tools and bid scripts of this folder's crew that cannot be run here, each with its role and why;
+// those that run in images are not looked for.
+std::vector<std::string> missing_tools(const Context& context, const Crew& crew,
+                                       const std::filesystem::path& folder);
+
 }  // namespace warren::cli

@@ -3,6 +3,7 @@
 
 #include <cstdio>
 #include <iostream>
+#include <set>
 
 #include "base/uuid.h"
 #include "cli/board/stream.h"
@@ -12,13 +13,17 @@
 
 namespace warren::cli {
 
+using namespace asio::experimental::awaitable_operators;
+
 namespace {
 
 struct ForageOptions {
   std::string goal;
   bool watches = false;
   std::string program;
+  std::string prefix;
   Paint out, err;
+  std::string lock = {};  // of the instance
 };
 
 // `-`: what stands on standard input, without the end of its last line.
@@ -78,6 +83,108 @@ Result<Exit> not_created(const Error& why, const std::string& id, const Chosen& 
   return Exit::failed;
 }
 
+// How it ended, if by nothing that the board told.
+struct Ending {
+  std::optional<Result<Exit>> result;
+};
+
+// Whether there is anybody left who could go on with it.
+class Pulse {
+ public:
+  enum class State { beats, has_no_name, has_no_orchestrator };
+  Pulse(const Board& board, std::string lock) : board_(board), lock_(std::move(lock)) {}
+
+  // A look counts when it is one of several in a row: who stands by needs a moment to take over, and
+  // the orchestrator of an instance as long as the session of the one before lasts. One that had no
+  // lock from the beginning is not a Warren's, and is not judged.
+  Async<State> look() {
+    std::vector<redis::Command> questions;
+    questions.emplace_back("EXISTS", lock_);
+    questions.emplace_back("EXISTS", board_.keys().orchestrator());
+    auto options = redis::CallOptions().idempotent();
+    auto answers = co_await board_.client().batch(std::move(questions), options);
+    for (auto& answer : answers)
+      if (!answer) co_return std::unexpected(answer.error());
+    bool is_held = answers[0]->number == 1, is_kept = answers[1]->number == 1;
+    was_held_ = was_held_ || is_held;
+    unheld_ = is_held ? 0 : unheld_ + 1;
+    unkept_ = is_kept ? 0 : unkept_ + 1;
+    co_return !was_held_      ? State::beats
+    : unheld_ >= most_unheld_ ? State::has_no_name
+    : unkept_ >= most_unkept_ ? State::has_no_orchestrator
+                              : State::beats;
+  }
+
+ private:
+  static constexpr int most_unheld_ = 3, most_unkept_ = 20;
+  Board board_;
+  std::string lock_;
+  bool was_held_ = false;
+  int unheld_ = 0, unkept_ = 0;
+};
+
+std::optional<Error> death_in(const Result<Pulse::State>& state, const std::string& name,
+                              const std::string& id, const ForageOptions& options) {
+  if (state && *state == Pulse::State::has_no_name)
+    return Error{Errc::unavailable,
+                 fmt::format("instance {0} runs no more; goal {1} stays on its board, and '{2} up "
+                             "--name {0}' goes on with it",
+                             name, id, options.program)};
+  if (state && *state == Pulse::State::has_no_orchestrator)
+    return Error{Errc::unavailable,
+                 fmt::format("nobody orchestrates the board of {}, so nobody works on goal {}: "
+                             "instances without a crew file have no agents",
+                             name, id)};
+  return {};
+}
+
+// When nothing is left to do. The reasons of terminated claims are of those that nobody replaced.
+Result<Exit> end_of(const watch::Progress& progress, const std::string& id,
+                    const ForageOptions& options) {
+  if (!progress.untaken.empty())
+    return fail(Errc::refused,
+                "nobody took claim {0}: it stays open, and is taken up when an agent that wants it "
+                "comes; '{1} explain {0}' says more",
+                progress.untaken.front(), options.program);
+  if (!progress.reasons.empty())
+    return fail(Errc::refused, "the workflow of goal {} ended: {}", id,
+                printable(progress.reasons.back()));
+  auto made = progress.artefacts - 1;
+  fmt::print(stderr,
+             "{} nothing is left to do for goal {}: {} artefact{} came of it, none of them "
+             "Terminal\n",
+             options.err.yellow("note:"), id, made, made == 1 ? "" : "s");
+  return Exit::ok;
+}
+
+void tell_of_questions(const watch::Progress& progress, std::set<std::string>& told,
+                       const ForageOptions& options) {
+  for (const auto& question : progress.questions)
+    if (told.insert(question).second)
+      fmt::print(stderr, "{} a question waits: `{} answer {} TEXT`\n", options.err.yellow("note:"),
+                 options.program, question);
+}
+
+// Returns when nothing is left to do, or nobody is there to do it. Looks twice before it says so:
+// what happened last is then told.
+awaitable<void> until_over(Board board, Pulse pulse, std::string name, std::string id,
+                           const ForageOptions& options, Ending& ending) {
+  std::set<std::string> questions;
+  for (int looks_over = 0;;) {
+    auto began = Clock::now();
+    auto progress = co_await watch::progress_of(board, id);
+    if (progress) tell_of_questions(*progress, questions, options);
+    looks_over = progress && progress->is_over() ? looks_over + 1 : 0;
+    if (looks_over == 2) ending.result.emplace(end_of(*progress, id, options));
+    auto state = co_await pulse.look();
+    auto death = death_in(state, name, id, options);
+    if (!ending.result && death) ending.result.emplace(std::unexpected(*std::move(death)));
+    if (ending.result) co_return;
+    // To look at a large workflow takes long, and is not all that the server is there for.
+    co_await sleep_for(1s + 10 * (Clock::now() - began));
+  }
+}
+
 Async<Exit> follow(Chosen& chosen, BoardFeed& feed, ForageOptions& options) {
   using watch::Workflow;
   std::optional<Workflow> workflow;
@@ -94,14 +201,23 @@ Async<Exit> follow(Chosen& chosen, BoardFeed& feed, ForageOptions& options) {
   auto goal = co_await create_goal(chosen.board, id, std::move(options.goal));
   if (!goal) co_return not_created(goal.error(), id, chosen, options);
   workflow.emplace(id);
-  auto watched = co_await watch_until_interrupted(watcher);
+  Ending ending;
+  Pulse pulse(chosen.board, options.lock);
+  auto first = co_await (
+      watch_until_interrupted(watcher) ||
+      until_over(chosen.board, std::move(pulse), chosen.instance.name, id, options, ending));
+  if (ending.result) co_return *std::move(ending.result);
+  auto watched = std::get<0>(std::move(first));
   if (!watched) co_return std::unexpected(watched.error());
   if (workflow->state() == Workflow::State::failed)
-    co_return fail(Errc::refused, "the workflow of goal {} ended with a failure", id);
+    co_return fail(Errc::refused, "the workflow of goal {} ended with a failure: {}", id,
+                   printable(workflow->why()));
   co_return Exit::ok;
 }
 
 Async<Exit> forage(Chosen& chosen, ForageOptions options) {
+  Registry registry(chosen.board.client(), options.prefix);
+  options.lock = registry.keys().lock(chosen.instance.name);
   auto pause = co_await orchestrator::paused(chosen.board);
   if (!pause) co_return std::unexpected(pause.error());
   if (*pause)
@@ -132,7 +248,9 @@ void add_forage(CLI::App& root, Action& chosen) {
   set_footer(*app,
              "With --watch it shows the workflow of this goal, and ends with it: 0 when a Terminal "
              "artefact\n"
-             "was made, 1 when it failed.\n\n"
+             "was made, or nothing is left to do; 1 when it failed or was cancelled, when nobody "
+             "took it, or\n"
+             "when the instance runs no more.\n\n"
              "Examples\n"
              "  warren forage --goal \"a web page about herons\"\n"
              "  warren forage --goal - --watch <goal.txt");
@@ -150,9 +268,10 @@ void add_forage(CLI::App& root, Action& chosen) {
                    "{} this git tree has changes that are not committed; agents that work on a "
                    "commit do not see them\n",
                    context.err.yellow("warning:"));
-      ForageOptions options{*std::move(text), is_given(*watches), which.program, context.out,
-                            context.err};
-      return with_board(context, which_of(which), Need::running,
+      auto meant = which_of(which);
+      ForageOptions options{*std::move(text), is_given(*watches), which.program,
+                            meant.prefix,     context.out,        context.err};
+      return with_board(context, meant, Need::running,
                         [&](Chosen& of) { return forage(of, std::move(options)); });
     };
   });

@@ -67,11 +67,23 @@ Result<Exit> init(const std::string& crew_file, const std::string& program, bool
   if (!here) return std::unexpected(here.error());
   auto agents = here->make_folder("agents");
   if (!agents) return std::unexpected(agents.error());
+  auto folder_of = [&](const NewFile& file) -> const Folder& {
+    return file.path.has_parent_path() ? *agents : *here;
+  };
+  // What is here goes only when there is room for all of the new: a disk may be full.
+  std::vector<std::string> prepared;
   for (const auto& file : files) {
-    const auto& folder = file.path.has_parent_path() ? *agents : *here;
-    auto written = folder.replace(file.path.filename(), file.text, file.mode);
-    if (!written) return std::unexpected(written.error());
-    fmt::print("Wrote {}\n", file.path.string());
+    auto written = folder_of(file).prepare(file.path.filename(), file.text, file.mode);
+    if (!written) {
+      for (std::size_t i = 0; i < prepared.size(); ++i) folder_of(files[i]).discard(prepared[i]);
+      return std::unexpected(written.error());
+    }
+    prepared.push_back(*std::move(written));
+  }
+  for (std::size_t i = 0; i < prepared.size(); ++i) {
+    auto placed = folder_of(files[i]).put_in_place(prepared[i], files[i].path.filename());
+    if (!placed) return std::unexpected(placed.error());
+    fmt::print("Wrote {}\n", files[i].path.string());
   }
   fmt::print("\nNext:\n  {0} lint\n  {0} up\n  {0} forage --goal \"a page about rabbits\"\n",
              program);

@@ -26,6 +26,12 @@ void add_lint(CLI::App& root, Action& chosen) {
         return Exit::usage;
       }
       if (!crew) return std::unexpected(crew.error());
+      std::filesystem::path path = value_of(*file);
+      auto missing = missing_tools(context, *crew, std::filesystem::absolute(path).parent_path());
+      for (const auto& each : missing)
+        fmt::print(stderr, "{} {}: {}\n", context.err.red("error:"), path.filename().string(),
+                   printable(each));
+      if (!missing.empty()) return Exit::usage;
       auto count = crew->roles.size();
       fmt::print("{}: {} {}, no mistakes\n", value_of(*file), count, count == 1 ? "role" : "roles");
       return Exit::ok;

@@ -22,6 +22,9 @@ Async<Exit> settle_and_run(watch::Watcher& watcher) {
 }
 
 Async<Exit> watch_board(Chosen& chosen, WatchOptions options) {
+  if (chosen.instance.state == InstanceState::stale)
+    fmt::print(stderr, "{} {} is stopped: nothing new happens until it is started again\n",
+               options.err.yellow("note:"), chosen.instance.name);
   BoardFeed feed(chosen.board.client(), chosen.board.keys());
   watch::Watcher watcher(
       chosen.board, feed, options.terms,

@@ -26,6 +26,11 @@ std::string row(const std::string& what, const std::string& value) {
   return fmt::format("<tr><th>{}</th><td>{}</td></tr>\n", escaped(what), escaped(value));
 }
 
+// As it is told with grants: an orchestrator of the Go program tells what it finds in the same hash.
+std::string image_of(const crew::Role& role) {
+  return role.image.empty() ? std::string(board::no_image) : role.image;
+}
+
 // Runs the agents for as long as the orchestrator runs.
 Async<> run_with_agents(TaskGroup& tasks, Orchestrator& orchestrator, std::deque<Agent>& agents) {
   for (auto& agent : agents) tasks.start("agent", agent.run());
@@ -42,7 +47,7 @@ OrchestratorTerms orchestrator_terms(const Crew& crew) {
     auto& own = terms.roles[role.name];
     own.max_concurrent = role.is_controller ? role.max_concurrent : 0;
     own.works_on_own_output = std::ranges::count(role.bids_on.roles, role.name) > 0;
-    own.image_id = role.image;
+    own.image_id = image_of(role);
   }
   terms.max_review_iterations = wanted.max_review_iterations;
   terms.bid_time = wanted.bid_timeout;
@@ -94,7 +99,7 @@ Async<> Daemon::tell_agents() {
   std::vector<redis::Command> commands;
   commands.emplace_back("DEL", key);
   for (const auto& role : crew_->roles)
-    commands.emplace_back("HSET", key, role.name, role.image.empty() ? "process" : role.image);
+    commands.emplace_back("HSET", key, role.name, image_of(role));
   auto told = co_await board_.client().transaction(std::move(commands));
   if (!told) co_return std::unexpected(told.error());
   co_return ok;

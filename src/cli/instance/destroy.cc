@@ -144,6 +144,8 @@ Async<Exit> remove_all(LeaseSession& names, LeaseSession& boards, Registry& regi
   }
   redis::Command forget("HDEL", registry.keys().list(), name);
   auto forgotten = co_await board.client().ask(std::move(forget));
+  redis::Command forget_board("HDEL", registry.keys().boards(), name);
+  if (forgotten) forgotten = co_await board.client().ask(std::move(forget_board));
   auto left = co_await office->release();
   auto released = co_await lease->release();
   for (auto* done : {&left, &released})
@@ -184,7 +186,7 @@ Async<Exit> pretend(Registry& registry, const Board& board, std::string name,
 
 Async<Exit> destroy(redis::Client& client, DestroyOptions options) {
   Registry registry(client, options.which.prefix);
-  auto instances = co_await registry.list();
+  auto instances = co_await registry.boards();
   if (!instances) co_return std::unexpected(instances.error());
   auto chosen = choose_instance(*instances, options.which, workspace_here(), Need::data);
   if (!chosen) co_return std::unexpected(chosen.error());

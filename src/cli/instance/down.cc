@@ -17,35 +17,33 @@ struct DownOptions {
   bool has_timeout = false;  // somebody chose it
 };
 
-const ListedInstance* latest(const std::vector<ListedInstance>& instances, auto&& fits) {
-  const ListedInstance* found = nullptr;
-  for (const auto& instance : instances)
-    if (fits(instance) && (!found || instance.entry.started_at > found->entry.started_at))
-      found = &instance;
-  return found;
-}
-
-// The one that is named; else the latest of this folder, else the latest of this user.
-const ListedInstance* choose(const std::vector<ListedInstance>& instances,
-                             const std::string& wanted) {
-  if (!wanted.empty()) return latest(instances, [&](auto& i) { return i.name == wanted; });
-  auto here = workspace_here(), user = user_name();
-  for (bool alive : {true, false}) {
-    auto lives = [&](auto& i) { return (i.state != InstanceState::stale) == alive; };
-    if (auto* found =
-            latest(instances, [&](auto& i) { return lives(i) && i.entry.workspace_path == here; }))
-      return found;
-    if (auto* found = latest(instances, [&](auto& i) { return lives(i) && i.entry.user == user; }))
-      return found;
+// The latest of the nearest folder that has one, from this one up; one that lives comes first.
+const ListedInstance* of_this_folder(const std::vector<ListedInstance>& instances) {
+  for (std::filesystem::path folder = workspace_here();; folder = folder.parent_path()) {
+    const ListedInstance* found = nullptr;
+    auto rank = [](const ListedInstance& i) {
+      return std::pair(i.state != InstanceState::stale, i.entry.started_at);
+    };
+    for (const auto& instance : instances)
+      if (instance.entry.workspace_path == folder && (!found || rank(instance) > rank(*found)))
+        found = &instance;
+    if (found || folder == folder.parent_path()) return found;
   }
-  return nullptr;
 }
 
-Error nothing_to_stop(const DownOptions& options) {
+// Of another folder nothing is stopped unless it is named.
+Error nothing_to_stop(const std::vector<ListedInstance>& instances, const DownOptions& options) {
   if (!options.name.empty())
     return {Errc::not_found, fmt::format("there is no instance '{}'", options.name)};
+  std::vector<std::string> others;
+  for (const auto& instance : instances)
+    if (instance.state != InstanceState::stale && others.size() < 5)
+      others.push_back(instance.name);
+  auto way_out = others.empty()
+                     ? std::string()
+                     : fmt::format(": name one with --name (running: {})", fmt::join(others, ", "));
   return {Errc::not_found,
-          fmt::format("there is no instance of this folder, and none of {}", user_name())};
+          fmt::format("no instance of {} is there to stop{}", workspace_here(), way_out)};
 }
 
 std::int64_t seconds_up(std::chrono::milliseconds time) {
@@ -87,8 +85,47 @@ Async<Exit> wait_for_name(Registry& registry, redis::Client& client, ListedInsta
       instance.name, entry.orchestrator_pid, entry.host);
 }
 
+// Its process is known to be dead, so nobody renews its lock any more, or writes under it.
+Async<Exit> bury(Registry& registry, ListedInstance instance) {
+  auto buried = co_await registry.bury(instance);
+  if (!buried) co_return std::unexpected(buried.error());
+  auto gone = co_await registry.is_gone(instance);  // it may have left just before it ended
+  if (!gone) co_return std::unexpected(gone.error());
+  if (!*buried && !*gone)
+    co_return fail(Errc::held_elsewhere, "somebody has just taken the name '{}'", instance.name);
+  fmt::print("Stopped instance: {} (its process was gone)\n", instance.name);
+  co_return Exit::ok;
+}
+
+// Whoever has the lock does not answer. A lock that never expires is nobody's: those who hold one
+// renew it.
+Async<Exit> remove_lock(Registry& registry, redis::Client& client, std::string name) {
+  auto key = registry.keys().lock(name);
+  auto value = co_await client.ask(redis::Command("GET", key));
+  if (!value) co_return std::unexpected(value.error());
+  auto rest = co_await client.ask(redis::Command("PTTL", key));
+  if (!rest) co_return std::unexpected(rest.error());
+  if (value->is_null()) {
+    fmt::print("Stopped instance: {}\n", name);
+    co_return Exit::ok;
+  }
+  if (rest->number >= 0)
+    co_return fail(Errc::held_elsewhere,
+                   "nobody answers for the lock of '{}', and it has no entry: unless somebody "
+                   "renews it, it is free in {} s",
+                   name, seconds_up(std::chrono::milliseconds(rest->number)));
+  auto removed = co_await registry.break_lock(name, value->text);
+  if (!removed) co_return std::unexpected(removed.error());
+  fmt::print("Stopped instance: {} (it was a lock that never expires, and nothing else)\n", name);
+  co_return Exit::ok;
+}
+
 Async<Exit> stop(Registry& registry, redis::Client& client, ListedInstance instance,
                  DownOptions options) {
+  if (is_known_dead(instance.entry)) {
+    auto buried = co_await bury(registry, std::move(instance));
+    co_return buried;
+  }
   auto asked = co_await registry.ask_to_stop(instance);
   if (!asked) co_return std::unexpected(asked.error());
   auto began = Clock::now();
@@ -96,11 +133,16 @@ Async<Exit> stop(Registry& registry, redis::Client& client, ListedInstance insta
   while (Clock::now() < began + options.timeout) {
     // Looked at first: who leaves gives his name back before he ends.
     auto process = process_of(instance.entry);
+    bool is_dead = is_known_dead(instance.entry);
     auto gone = co_await registry.is_gone(instance);
     if (!gone) co_return std::unexpected(gone.error());
     if (*gone) {
       fmt::print("Stopped instance: {}\n", instance.name);
       co_return Exit::ok;
+    }
+    if (is_dead) {  // meanwhile
+      auto buried = co_await bury(registry, std::move(instance));
+      co_return buried;
     }
     if (process == ProcessState::gone) {
       auto waited = co_await wait_for_name(registry, client, std::move(instance), options);
@@ -113,6 +155,10 @@ Async<Exit> stop(Registry& registry, redis::Client& client, ListedInstance insta
     }
     co_await sleep_for(20ms);
   }
+  if (instance.state == InstanceState::unlisted) {
+    auto removed = co_await remove_lock(registry, client, instance.name);
+    co_return removed;
+  }
   co_return fail(Errc::held_elsewhere,
                  "instance {0} did not stop within {1} s: look at process {2} on {3}, and at '{4} "
                  "logs --name {0}'; a longer --timeout waits longer",
@@ -120,13 +166,27 @@ Async<Exit> stop(Registry& registry, redis::Client& client, ListedInstance insta
                  instance.entry.host, options.program);
 }
 
+// The one that is named, also if only its lock is there; else that of this folder.
+Async<ListedInstance> choose(Registry& registry, const std::vector<ListedInstance>& instances,
+                             DownOptions options) {
+  if (options.name.empty()) {
+    if (const auto* found = of_this_folder(instances)) co_return *found;
+    co_return std::unexpected(nothing_to_stop(instances, options));
+  }
+  auto found = std::ranges::find(instances, options.name, &ListedInstance::name);
+  if (found != instances.end()) co_return *found;
+  auto unlisted = co_await registry.unlisted(options.name);
+  if (unlisted || unlisted.error().code != Errc::not_found) co_return unlisted;
+  co_return std::unexpected(nothing_to_stop(instances, options));
+}
+
 // Stops the instance; `others` run on this Redis, as far as one knows.
 Async<Exit> down(redis::Client& client, DownOptions options, bool& others) {
   Registry registry(client, options.prefix);
   auto instances = co_await registry.list();
   if (!instances) co_return std::unexpected(instances.error());
-  const auto* chosen = choose(*instances, options.name);
-  if (!chosen) co_return std::unexpected(nothing_to_stop(options));
+  auto chosen = co_await choose(registry, *instances, options);
+  if (!chosen) co_return std::unexpected(chosen.error());
   others = std::ranges::any_of(*instances, [&](const ListedInstance& other) {
     return other.name != chosen->name && other.state != InstanceState::stale;
   });
@@ -136,8 +196,7 @@ Async<Exit> down(redis::Client& client, DownOptions options, bool& others) {
     fmt::print("Stopped instance: {} (its orchestrator was gone already)\n", chosen->name);
     co_return Exit::ok;
   }
-  auto instance = *chosen;
-  auto stopped = co_await stop(registry, client, std::move(instance), std::move(options));
+  auto stopped = co_await stop(registry, client, *std::move(chosen), std::move(options));
   co_return stopped;
 }
 
@@ -147,10 +206,12 @@ void add_down(CLI::App& root, Action& chosen) {
   auto* app = add_command(root, "down", "Stop an instance; its data stays", "Instances");
   set_footer(
       *app,
-      "Without a name: the latest instance of this folder, else the latest of this user. Of one "
-      "whose\n"
-      "process was killed it waits until its name is free, which is at the latest after its "
-      "--ttl.\n\n"
+      "Without a name: the latest instance of this folder, or of the nearest above it that has "
+      "one; "
+      "those\n"
+      "of other folders have to be named. A name is free at once when its process is known to be "
+      "dead;\n"
+      "otherwise, when nobody answers, after its --ttl.\n\n"
       "Example\n"
       "  warren down --name myproject");
   auto program = program_of(root);
@@ -164,7 +225,7 @@ void add_down(CLI::App& root, Action& chosen) {
       if (!redis) return std::unexpected(redis.error());
       DownOptions options{value_of(*prefix), value_of(*name), program,
                           *parse_duration(value_of(*timeout)), is_given(*timeout)};
-      if (!redis->is_there) return std::unexpected(nothing_to_stop(options));
+      if (!redis->is_there) return std::unexpected(nothing_to_stop({}, options));
       bool others = false;
       auto done = with_instance_redis(*redis, 5s, [&](redis::Client& client) {
         return down(client, std::move(options), others);

@@ -43,6 +43,12 @@ CLI::Option* add_no_agents(CLI::App& app) {
   return add_switch(app, "--no-agents", "they run elsewhere: see `warren agent run`");
 }
 
+CLI::Option* add_unreplicated(CLI::App& app) {
+  return add_switch(
+      app, "--unreplicated",
+      "do not wait until every replica has the lock: it may then not survive a failover");
+}
+
 std::string capitalised(std::string word) {
   if (!word.empty()) word[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(word[0])));
   return word;

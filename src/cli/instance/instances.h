@@ -11,8 +11,9 @@ namespace warren::cli {
 // --prefix; by default the name that the program was called by selects it.
 CLI::Option* add_prefix(CLI::App& app);
 CLI::Option* add_name(CLI::App& app, const std::string& help);
-CLI::Option* add_ttl(CLI::App& app);        // --ttl
-CLI::Option* add_no_agents(CLI::App& app);  // --no-agents
+CLI::Option* add_ttl(CLI::App& app);           // --ttl
+CLI::Option* add_no_agents(CLI::App& app);     // --no-agents
+CLI::Option* add_unreplicated(CLI::App& app);  // --unreplicated
 
 std::string capitalised(std::string word);       // Holt
 std::string age_text(std::chrono::seconds age);  // 5m, 1h, 2d

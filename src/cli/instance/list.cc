@@ -5,6 +5,7 @@
 
 #include "base/age.h"
 #include "cli/instance/overview.h"
+#include "cli/instance/servers.h"
 
 namespace warren::cli {
 
@@ -27,30 +28,41 @@ std::string shown(InstanceState state, bool is_paused, const Paint& paint) {
                                          : paint.yellow(text);
 }
 
-std::string counted(const std::optional<std::size_t>& count, std::string_view what) {
-  auto number = count ? std::to_string(*count) : std::string("-");
+std::string counted(std::string number, std::string_view what) {
   return fmt::format("{} {}{}", number, what, number == "1" ? "" : "s");
 }
+
+// "12 artefacts", and what of its work stands still.
+std::string work_of(const Overview& overview) {
+  auto artefacts = overview.artefacts ? std::to_string(*overview.artefacts) : std::string("-");
+  auto text = counted(std::move(artefacts), "artefact");
+  if (auto untaken = overview.untaken.value_or(0); untaken > 0)
+    text += fmt::format(" ({} untaken)", untaken);
+  return text;
+}
+
+std::string agents_of(const Overview& overview) { return counted(shown_agents(overview), "agent"); }
 
 // Widths as the widest needs it, so that columns stay columns.
 void print_table(const std::vector<Overview>& instances, const std::string& title,
                  const Paint& paint) {
   if (instances.empty()) return fmt::print("No active {} instances\n", title);
   fmt::print("Active {} instances:\n", title);
-  std::size_t width = 12, artefacts = 0, agents = 0, health = 0;
+  std::size_t width = 12, work = 0, agents = 0, health = 0;
   for (const auto& each : instances) {
     width = std::max(width, each.instance.name.size());
-    artefacts = std::max(artefacts, counted(each.artefacts, "artefact").size());
-    agents = std::max(agents, counted(each.agents, "agent").size());
+    work = std::max(work, work_of(each).size());
+    agents = std::max(agents, agents_of(each).size());
     health = std::max(health, each.health.size());
   }
   for (const auto& each : instances) {
     const auto& [instance, state, entry] = each.instance;
     auto age = std::chrono::duration_cast<std::chrono::seconds>(age_of(entry.started_at));
-    auto started = fmt::format("(started {} ago)", age_text(age));
+    bool is_known = entry.started_at > WallClock::time_point{};
+    auto started = is_known ? fmt::format("(started {} ago)", age_text(age)) : std::string("-");
     fmt::print("  {:<{}} {:<18} {} {:<{}}  {:<{}}  {}{}  {}\n", printable(instance), width, started,
-               shown(state, each.pause.has_value(), paint), counted(each.artefacts, "artefact"),
-               artefacts, counted(each.agents, "agent"), agents, shown_health(each.health, paint),
+               shown(state, each.pause.has_value(), paint), work_of(each), work, agents_of(each),
+               agents, shown_health(each.health, paint),
                std::string(health - each.health.size(), ' '), printable(entry.workspace_path));
   }
 }
@@ -67,6 +79,8 @@ Async<Exit> list(redis::Client& client, std::string prefix, bool in_json, Paint 
   Registry registry(client, prefix);
   auto instances = co_await registry.list();
   if (!instances) co_return std::unexpected(instances.error());
+  auto unlisted = co_await unlisted_instances(client, registry, *instances);
+  std::ranges::move(unlisted, std::back_inserter(*instances));
   auto overview = co_await overview_of(client, prefix, *std::move(instances));
   if (!overview) co_return std::unexpected(overview.error());
   show(*overview, prefix, in_json, paint);
@@ -77,13 +91,16 @@ Async<Exit> list(redis::Client& client, std::string prefix, bool in_json, Paint 
 
 void add_list(CLI::App& root, Action& chosen) {
   auto* app = add_command(root, "list", "The instances of this Redis", "Instances");
-  set_footer(
-      *app,
-      "A stale instance is one whose orchestrator died: it blocks nobody, and its entry is "
-      "removed\n"
-      "by the next `warren up`. Health is what a page answers to /readyz, within a second.\n\n"
-      "Example\n"
-      "  warren list --json");
+  set_footer(*app,
+             "A stale instance is one whose orchestrator died: it blocks nobody, and its entry is "
+             "removed\n"
+             "by the next `warren up`; its board stays: see `warren boards`. An unlisted one has a "
+             "lock and "
+             "no\n"
+             "entry: `warren down --name` takes it down. Health is what a page answers to /readyz, "
+             "within a second.\n\n"
+             "Example\n"
+             "  warren list --json");
   auto* prefix = add_prefix(*app);
   auto* in_json = add_json(*app);
   when_chosen(*app, [=, &chosen] {

@@ -144,7 +144,7 @@ Result<std::string> name_here(const Context& context, const Which& which) {
   std::string found;
   auto look = [](redis::Client& client, Which wanted, std::string& into) -> Async<Exit> {
     Registry registry(client, wanted.prefix);
-    auto instances = co_await registry.list();
+    auto instances = co_await registry.boards();
     if (!instances) co_return std::unexpected(instances.error());
     auto instance = choose_instance(*instances, wanted, workspace_here(), Need::data);
     if (!instance) co_return std::unexpected(instance.error());

@@ -164,6 +164,7 @@ void add_orchestrate(CLI::App& root, Action& chosen) {
   auto* force = add_switch(*app, "--force", "although another instance has this workspace");
   auto* ttl = add_ttl(*app);
   auto* no_agents = add_no_agents(*app);
+  auto* unreplicated = add_unreplicated(*app);
   auto* standby = add_switch(*app, "--standby", "wait until the instance of this name is gone");
   auto* report_to =
       add_value(*app, "--report-to", "N", "a descriptor for one line about how the start went",
@@ -181,6 +182,7 @@ void add_orchestrate(CLI::App& root, Action& chosen) {
                                             .ttl = *parse_duration(value_of(*ttl))}};
       options.stands_by = is_given(*standby);
       options.with_agents = !is_given(*no_agents);
+      options.terms.is_replicated = !is_given(*unreplicated);
       if (is_given(*report_to)) options.report_to = std::stoi(value_of(*report_to));
       signal(SIGPIPE, SIG_IGN);
       auto ended = orchestrate(context, crew_file, options);

@@ -7,10 +7,12 @@
 #include <boost/asio/write.hpp>
 #include <boost/json.hpp>
 #include <charconv>
+#include <span>
 
 #include "base/age.h"
 #include "cli/instance/process.h"
-#include "services/board/store/keys.h"
+#include "cli/instance/servers.h"
+#include "services/board/store/board.h"
 
 namespace warren::cli {
 
@@ -82,30 +84,70 @@ awaitable<void> ask_health(Overview& into) {
   if (status) into.health = *status == 200 ? "ok" : "not ready";
 }
 
+board::Layout layout_of(const redis::Client& client) {
+  return client.settings().mode == redis::Mode::cluster ? board::Layout::cluster
+                                                        : board::Layout::plain;
+}
+
+// What is asked of each board, in this order.
+void ask_for_counts(const board::BoardKeys& keys, std::vector<redis::Command>& questions) {
+  questions.emplace_back("ZCARD", keys.artefacts());
+  questions.emplace_back("HLEN", keys.agent_images());
+  questions.emplace_back("GET", keys.paused());
+  questions.emplace_back("ZCARD", keys.unclaimed());
+  for (auto status : board::claim_statuses)
+    if (board::is_open(status)) questions.emplace_back("ZCARD", keys.claims(status));
+}
+
+using Answers = std::span<const Result<redis::Reply>>;
+void note_counts(Answers answers, Overview& into) {
+  const auto &artefacts = answers[0], &roles = answers[1], &pause = answers[2],
+             &unclaimed = answers[3];
+  if (artefacts) into.artefacts = static_cast<std::size_t>(artefacts->number);
+  // Of one that is down, they are those of its last run.
+  bool is_down = into.instance.state == InstanceState::stale;
+  if (roles && roles->number > 0 && !is_down) into.roles = static_cast<std::size_t>(roles->number);
+  if (pause && !pause->is_null()) into.pause = orchestrator::parse_pause(pause->text);
+  if (unclaimed) into.unclaimed = static_cast<std::size_t>(unclaimed->number);
+  for (const auto& open : answers.subspan(4))
+    if (open) into.open = into.open.value_or(0) + static_cast<std::size_t>(open->number);
+}
+
 Async<> count(redis::Client& client, const std::string& prefix, std::vector<Overview>& all) {
-  auto layout = client.settings().mode == redis::Mode::cluster ? board::Layout::cluster
-                                                               : board::Layout::plain;
   std::vector<redis::Command> questions;
   for (const auto& each : all) {
-    auto keys = board::BoardKeys::create(prefix, each.instance.name, layout);
+    auto keys = board::BoardKeys::create(prefix, each.instance.name, layout_of(client));
     if (!keys) co_return std::unexpected(keys.error());
-    questions.emplace_back("ZCARD", keys->artefacts());
-    questions.emplace_back("HLEN", keys->agent_images());
-    questions.emplace_back("GET", keys->paused());
+    ask_for_counts(*keys, questions);
   }
   auto options = redis::CallOptions().idempotent();
   auto answers = co_await client.batch(std::move(questions), options);
-  for (std::size_t i = 0; i < all.size(); ++i) {
-    const auto &artefacts = answers[3 * i], &agents = answers[3 * i + 1];
-    const auto& pause = answers[3 * i + 2];
-    if (artefacts) all[i].artefacts = static_cast<std::size_t>(artefacts->number);
-    // Of one that is down, they are those of its last run.
-    bool is_down = all[i].instance.state == InstanceState::stale;
-    if (agents && agents->number > 0 && !is_down)
-      all[i].agents = static_cast<std::size_t>(agents->number);
-    if (pause && !pause->is_null()) all[i].pause = orchestrator::parse_pause(pause->text);
-  }
+  auto of_each = answers.size() / all.size();
+  for (std::size_t i = 0; i < all.size(); ++i)
+    note_counts(Answers(answers).subspan(i * of_each, of_each), all[i]);
   co_return ok;
+}
+
+// An agent that lives listens on the channel of its role. Where the server does not tell who does,
+// nobody knows how many there are.
+awaitable<void> count_agents(redis::Client& client, const std::string& prefix,
+                             std::vector<Overview>& all) {
+  auto heard = co_await listeners(client, prefix + ":*:agent:*:events");
+  if (!heard) co_return;
+  for (auto& each : all) {
+    auto keys = board::BoardKeys::create(prefix, each.instance.name, layout_of(client));
+    if (!keys || each.instance.state == InstanceState::stale) continue;
+    each.agents = 0;
+    for (const auto& [channel, count] : *heard)
+      if (channel.starts_with(keys->root() + "agent:")) *each.agents += count;
+  }
+}
+
+awaitable<void> count_untaken(redis::Client& client, const std::string& prefix, Overview& into) {
+  auto board = Board::open(client, prefix, into.instance.name);
+  if (!board) co_return;
+  auto counted = co_await orchestrator::count_untaken(*board);
+  if (counted) into.untaken = *counted;
 }
 
 }  // namespace
@@ -117,7 +159,10 @@ Async<std::vector<Overview>> overview_of(redis::Client& client, std::string pref
   if (all.empty()) co_return all;
   TaskGroup asking(co_await asio::this_coro::executor);
   for (auto& each : all) asking.start("cli.health", ask_health(each));
+  asking.start("cli.agents", count_agents(client, prefix, all));
   auto counted = co_await count(client, prefix, all);
+  for (auto& each : all)
+    if (each.open.value_or(0) > 0) asking.start("cli.untaken", count_untaken(client, prefix, each));
   co_await asking.join();
   if (!counted) co_return std::unexpected(counted.error());
   co_return all;
@@ -136,9 +181,19 @@ json::object to_object(const Overview& overview) {
   };
   object["artefacts"] = or_null(overview.artefacts);
   object["agents"] = or_null(overview.agents);
+  object["roles"] = or_null(overview.roles);
+  object["open_claims"] = or_null(overview.open);
+  object["untaken_claims"] = or_null(overview.untaken);
+  object["unclaimed_artefacts"] = or_null(overview.unclaimed);
   object["health"] = overview.health;
   object["paused"] = overview.pause ? json::value(overview.pause->reason) : json::value(nullptr);
   return object;
+}
+
+std::string shown_agents(const Overview& overview) {
+  if (!overview.agents || (*overview.agents == 0 && !overview.roles)) return "-";
+  auto agents = *overview.agents, roles = overview.roles.value_or(0);
+  return agents < roles ? fmt::format("{} of {}", agents, roles) : std::to_string(agents);
 }
 
 std::string shown_health(const std::string& health, const Paint& paint) {

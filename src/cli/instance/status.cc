@@ -45,7 +45,10 @@ void print_text(const Overview& overview, const ClaimCounts& claims, const Paint
   const auto& [name, state, entry] = overview.instance;
   fmt::print("{}\n", paint.bold(name));
   bool is_listed = !entry.run_id.empty();
-  print_row("state", is_listed ? std::string(warren::name(state)) : "down");
+  bool is_run_elsewhere = !is_listed && state == InstanceState::unlisted;
+  print_row("state", is_listed          ? std::string(warren::name(state))
+                     : is_run_elsewhere ? "run by another program"
+                                        : "down");
   if (const auto& pause = overview.pause) {
     auto age = std::chrono::duration_cast<std::chrono::seconds>(age_of(pause->since));
     print_row("paused", fmt::format("{} ago: {}", age_text(age), printable(pause->reason)));
@@ -61,11 +64,13 @@ void print_text(const Overview& overview, const ClaimCounts& claims, const Paint
   auto or_dash = [](const auto& count) {
     return count ? std::to_string(*count) : std::string("-");
   };
-  print_row("agents", or_dash(overview.agents));
+  print_row("agents", shown_agents(overview));
   print_row("artefacts", or_dash(overview.artefacts));
   std::int64_t open = 0;
   for (auto [status, count] : claims) open += board::is_open(status) ? count : 0;
   print_row("claims", fmt::format("{} open", open));
+  if (auto untaken = overview.untaken.value_or(0); untaken > 0)
+    print_row("", fmt::format("{} of them nobody has taken: an agent that comes may", untaken));
   for (auto [status, count] : claims)
     if (count > 0) print_row("", fmt::format("{} {}", count, board::name(status)));
 }

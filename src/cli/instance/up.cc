@@ -10,6 +10,7 @@
 
 #include "base/uuid.h"
 #include "cli/board/crew_file.h"
+#include "cli/instance/boards.h"
 #include "cli/instance/daemon_log.h"
 #include "cli/instance/instances.h"
 #include "cli/redis/survey.h"
@@ -25,7 +26,7 @@ constexpr int report_descriptor = 3, use_descriptor = 4;
 
 struct UpOptions {
   std::string prefix, name, ttl;
-  bool is_forced = false, with_agents = true;
+  bool is_forced = false, with_agents = true, resumes = false, is_replicated = true;
   std::chrono::milliseconds timeout{};
 };
 
@@ -36,6 +37,7 @@ std::vector<std::string> daemon_words(const Context& context, const UpOptions& o
       program, "orchestrate", "--prefix",    options.prefix,
       "--ttl", options.ttl,   "--report-to", std::to_string(report_descriptor)};
   if (!options.with_agents) words.emplace_back("--no-agents");
+  if (!options.is_replicated) words.emplace_back("--unreplicated");
   if (!options.name.empty()) words.insert(words.end(), {"--name", options.name});
   if (options.is_forced) words.emplace_back("--force");
   if (!context.sources.file.empty()) words.insert(words.end(), {"--config", context.sources.file});
@@ -140,11 +142,58 @@ Async<Exit> warn_of_eviction(redis::Client& client, const Context& context) {
   co_return Exit::ok;
 }
 
-Result<Exit> up(InstanceRedis redis, const UpOptions& options, const std::string& program) {
+Async<Exit> collect_boards(redis::Client& client, std::string prefix, std::vector<Overview>& into) {
+  auto found = co_await boards_left_in(client, std::move(prefix), workspace_here());
+  if (!found) co_return std::unexpected(found.error());
+  into = *std::move(found);
+  co_return Exit::ok;
+}
+
+// Those that were left here, before anybody may go on with one.
+Result<std::vector<Overview>> look_for_boards(const InstanceRedis& redis,
+                                              const UpOptions& options) {
+  std::vector<Overview> left;
+  auto looked = with_instance_redis(redis, 5s, [&](redis::Client& client) {
+    return collect_boards(client, options.prefix, left);
+  });
+  redis.context.io.restart();
+  if (!looked) return std::unexpected(looked.error());
+  return left;
+}
+
+// Whose work would otherwise be forgotten.
+void tell_of_boards(const std::vector<Overview>& left, const std::string& started,
+                    const std::string& program) {
+  for (const auto& board : left) {
+    if (open_work(board) == 0) continue;
+    fmt::print("  A board with open work was left here: {} ({}).\n", board.instance.name,
+               work_on(board));
+  }
+  if (!left.empty() && open_work(left.front()) > 0)
+    fmt::print("  To go on with {0}: `{2} down --name {1}`, then `{2} up --resume`.\n",
+               left.front().instance.name, started, program);
+  else if (!left.empty() && left.front().artefacts.value_or(0) > 0)
+    fmt::print("  Boards were left here: `{} boards` lists them.\n", program);
+}
+
+Result<Exit> up(InstanceRedis redis, UpOptions options, const std::string& program) {
   if (options.is_forced) fmt::print(stderr, "Warning: Overriding workspace path collision check\n");
   if (redis.is_embedded) {
     auto started = redis.embedded.start(Clock::now() + options.timeout);
     if (!started) return std::unexpected(started.error());
+  }
+  std::vector<Overview> left;
+  if (options.name.empty()) {
+    auto found = look_for_boards(redis, options);
+    // Who cannot look finds out more when it starts.
+    if (!found && options.resumes) return std::unexpected(found.error());
+    if (found) left = *std::move(found);
+    if (options.resumes && left.empty())
+      return fail(Errc::not_found,
+                  "no board was left in this folder: '{0} up' begins a new one, '{0} boards' lists "
+                  "those of other folders",
+                  program);
+    if (options.resumes) options.name = std::exchange(left, {}).front().instance.name;
   }
   // From its start on the daemon holds it, too: while anybody does, the private Redis runs.
   auto daemon = start_daemon(redis.context, options, program, redis.use.descriptor());
@@ -157,6 +206,7 @@ Result<Exit> up(InstanceRedis redis, const UpOptions& options, const std::string
     place_daemon_log(daemon->log, log);
     fmt::print("Started instance: {}\n", name);
     fmt::print("  page  {}\n  log   {}\n", line.substr(space + 1), log.string());
+    tell_of_boards(left, name, program);
     auto look = [&](redis::Client& client) { return warn_of_eviction(client, redis.context); };
     if (!redis.is_embedded) (void)with_instance_redis(redis, 2s, look);
     return Exit::ok;
@@ -186,7 +236,9 @@ void add_up(CLI::App& root, Action& chosen) {
       "Returns when the instance is ready; it goes on in the background. Where no Redis is "
       "configured,\n"
       "and none listens on port 6379 here, all instances of a user share a private one, which is\n"
-      "started with the first and stopped with the last.\n\n"
+      "started with the first and stopped with the last. A new instance begins an empty board; "
+      "--resume\n"
+      "goes on with the one that was left here, the latest with open work.\n\n"
       "Examples\n"
       "  warren up\n"
       "  warren up --name myproject");
@@ -195,20 +247,29 @@ void add_up(CLI::App& root, Action& chosen) {
   auto* prefix = add_prefix(*app);
   auto* name = add_name(*app, "by default the next of default-1, default-2, …");
   auto* force = add_switch(*app, "--force", "although another instance has this folder");
+  auto* resume = add_switch(*app, "--resume", "go on with the board that was left in this folder");
   auto* ttl = add_ttl(*app);
   auto* no_agents = add_no_agents(*app);
+  auto* unreplicated = add_unreplicated(*app);
   auto* timeout = add_value(*app, "--timeout", "TIME", "until it must be ready", duration(), "30s");
   when_chosen(*app, [=, &chosen] {
     chosen = [=](const Context& context) -> Result<Exit> {
       // What is wrong with it is told here, and not in the log of a daemon.
       auto crew = find_crew(context, crew_file);
       if (!crew) return std::unexpected(crew.error());
+      if (*crew)
+        for (const auto& each : missing_tools(context, **crew, workspace_here()))
+          fmt::print(stderr, "{} {}: {}\n", context.err.yellow("warning:"), crew_file,
+                     printable(each));
       auto redis = find_instance_redis(context);
       if (!redis) return std::unexpected(redis.error());
-      UpOptions options{value_of(*prefix),     value_of(*name),
-                        value_of(*ttl),        is_given(*force),
-                        !is_given(*no_agents), *parse_duration(value_of(*timeout))};
-      auto started = up(std::move(*redis), options, program);
+      UpOptions options{value_of(*prefix),        value_of(*name),
+                        value_of(*ttl),           is_given(*force),
+                        !is_given(*no_agents),    is_given(*resume),
+                        !is_given(*unreplicated), *parse_duration(value_of(*timeout))};
+      if (options.resumes && !options.name.empty())
+        return fail(Errc::invalid, "--resume finds the name itself; with --name it is not needed");
+      auto started = up(std::move(*redis), std::move(options), program);
       if (!*crew && started && *started == Exit::ok)
         fmt::print("  There is no {} here, so nobody works on goals: `{} init` writes one.\n",
                    crew_file, program);

@@ -5,11 +5,14 @@
 #include <boost/asio/redirect_error.hpp>
 #include <boost/asio/signal_set.hpp>
 
+#include "cli/instance/servers.h"
+#include "cli/say.h"
+
 namespace warren::cli {
 
 namespace {
 
-constexpr auto connect_within = 5s;
+constexpr auto connect_within = 5s, private_redis_within = 20s;
 
 std::string names_of(const std::vector<const ListedInstance*>& instances) {
   std::vector<std::string> names;
@@ -50,7 +53,19 @@ Result<ListedInstance> named(const std::vector<ListedInstance>& instances, const
   return ListedInstance{which.name, InstanceState::stale, {}};
 }
 
-// One that is down is known by what is on its board.
+// While no orchestrator of ours has the board, another program may write to it and tells our indexes
+// nothing: they are made true before they are read.
+awaitable<void> make_true(const Board& board) {
+  redis::Command held("EXISTS", board.keys().orchestrator());
+  auto is_kept = co_await board.client().ask(std::move(held));
+  if (is_kept && is_kept->number == 1) co_return;
+  auto indexed = co_await board.reindex();
+  if (indexed) co_return;
+  say("note: what other programs wrote to this board may be missing: {}\n",
+      printable(indexed.error().what));
+}
+
+// One that is not listed is known by what is on its board.
 Async<> check_exists(const Chosen& chosen, bool is_listed) {
   if (is_listed) co_return ok;
   const auto& keys = chosen.board.keys();
@@ -66,20 +81,40 @@ Async<> check_exists(const Chosen& chosen, bool is_listed) {
 Async<Exit> on_board(redis::Client& client, Which which, Need need,
                      const std::function<Async<Exit>(Chosen&)>& body) {
   Registry registry(client, which.prefix);
-  auto instances = co_await registry.list();
+  Result<std::vector<ListedInstance>> instances;
+  if (need == Need::data)
+    instances = co_await registry.boards();
+  else
+    instances = co_await registry.list();
   if (!instances) co_return std::unexpected(instances.error());
   auto instance = choose_instance(*instances, which, workspace_here(), need);
+  bool is_unknown = !instance || instance->entry.run_id.empty();
+  if (is_unknown && !which.name.empty()) {
+    // Somebody else may run it: the Go program is in no list.
+    auto is_run = co_await is_run_elsewhere(client, which.prefix, which.name);
+    if (is_run) instance = ListedInstance{which.name, InstanceState::unlisted, {}};
+  }
   if (!instance) co_return std::unexpected(instance.error());
   auto board = Board::open(client, which.prefix, instance->name);
   if (!board) co_return std::unexpected(board.error());
-  bool is_listed = !instance->entry.run_id.empty();
+  bool is_listed = !instance->entry.run_id.empty() || instance->state == InstanceState::unlisted;
   Chosen chosen{*std::move(board), *std::move(instance)};
+  co_await make_true(chosen.board);
   auto exists = co_await check_exists(chosen, is_listed);
   if (!exists) co_return std::unexpected(exists.error());
   co_return co_await body(chosen);
 }
 
 }  // namespace
+
+awaitable<bool> is_run_elsewhere(redis::Client& client, std::string prefix, std::string name) {
+  auto board = Board::open(client, prefix, name);
+  if (!board) co_return false;
+  // Every orchestrator listens there.
+  auto channel = board->keys().artefact_events();
+  auto heard = co_await listeners(client, channel);
+  co_return heard && heard->contains(channel);
+}
 
 WhichOptions add_which(CLI::App& app) {
   auto path = path_of(app);
@@ -99,8 +134,10 @@ Result<ListedInstance> choose_instance(const std::vector<ListedInstance>& instan
     if (found.empty() && need == Need::data) found = of_folder(instances, folder, false);
     if (found.size() == 1) return *found[0];
     if (found.size() > 1)
-      return fail(Errc::invalid, "several instances have {}: say which with --name ({})",
-                  folder.string(), names_of(found));
+      return fail(
+          Errc::invalid, "several {} {}: say which with --name ({})",
+          found[0]->state == InstanceState::stale ? "boards were left of" : "instances have",
+          folder.string(), names_of(found));
     if (folder == folder.parent_path()) break;
   }
   return std::unexpected(none_here(instances, which, here));
@@ -110,6 +147,16 @@ Result<Exit> with_registry(const Context& context, const std::string& program,
                            const std::function<Async<Exit>(redis::Client&)>& body) {
   auto redis = find_instance_redis(context);
   if (!redis) return std::unexpected(redis.error());
+  if (!redis->is_there && redis->embedded.has_data()) {
+    // For as long as this takes.
+    auto started = redis->embedded.start(Clock::now() + private_redis_within);
+    if (!started) return std::unexpected(started.error());
+    auto done = with_instance_redis(*redis, connect_within, body);
+    redis->use = EmbeddedRedis::Use(-1);
+    auto stopped = redis->embedded.stop_if_unused(Clock::now());
+    if (!stopped) return std::unexpected(stopped.error());
+    return done;
+  }
   if (!redis->is_there)
     return fail(Errc::not_found,
                 "the private Redis is not running, and so no instance is: '{0} up' starts both, "

@@ -34,10 +34,14 @@ struct Chosen {
   // If it is down, nothing but the name is known; `state` is stale then.
   ListedInstance instance;
 };
-// Runs the body with the board of the instance that is meant.
+// Somebody orchestrates this board, whether or not it is a Warren.
+awaitable<bool> is_run_elsewhere(redis::Client& client, std::string prefix, std::string name);
+
+// Runs the body with the board of the instance that is meant. With Need::data that may be one that
+// was stopped, or died; what is read of it is complete, whoever wrote it.
 Result<Exit> with_board(const Context& context, const Which& which, Need need,
                         const std::function<Async<Exit>(Chosen&)>& body);
-// The same without an instance: with the client.
+// The same without an instance: with the client. A private Redis that is stopped runs meanwhile.
 Result<Exit> with_registry(const Context& context, const std::string& program,
                            const std::function<Async<Exit>(redis::Client&)>& body);
 

@@ -111,6 +111,12 @@ bool EmbeddedRedis::is_running() const {
   return answer || answer.error().code == Errc::timeout;
 }
 
+bool EmbeddedRedis::has_data() const {
+  std::error_code ignored;
+  return std::filesystem::exists(folder_ / "appendonlydir", ignored) ||
+         std::filesystem::exists(folder_ / "appendonly.aof", ignored);
+}
+
 Result<> EmbeddedRedis::start(Clock::time_point deadline) const {
   auto made = make_folder(folder_);
   if (!made) return made;

@@ -41,6 +41,8 @@ class EmbeddedRedis {
 
   // One is there, even if it is too busy to answer.
   bool is_running() const;
+  // Something was kept here: what instances that are stopped have on their boards.
+  bool has_data() const;
   // Also after a crash that left a socket behind. Does nothing when it runs. Errc::unavailable: why
   // it does not start, in the server's own words. Errc::invalid: the folder cannot hold a socket.
   Result<> start(Clock::time_point deadline) const;

@@ -5,6 +5,9 @@
 #include <charconv>
 #include <cstdio>
 #include <ctime>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
 
 namespace warren {
 
@@ -65,8 +68,10 @@ std::string to_json(const InstanceEntry& entry) {
                       {"started_at", in_seconds(entry.started_at)},
                       {"orchestrator_pid", entry.orchestrator_pid},
                       {"started_at_ms", milliseconds(entry.started_at)}};
-  for (auto [name, value] :
-       {std::pair{"host", &entry.host}, {"user", &entry.user}, {"url", &entry.url}})
+  for (auto [name, value] : {std::pair{"host", &entry.host},
+                             {"user", &entry.user},
+                             {"url", &entry.url},
+                             {"process", &entry.process}})
     if (!value->empty()) object[name] = *value;
   return json::serialize(object);
 }
@@ -80,7 +85,9 @@ Result<InstanceEntry> parse_instance_entry(std::string_view text) {
                       .workspace_path = text_of(object, "workspace_path"),
                       .host = text_of(object, "host"),
                       .user = text_of(object, "user"),
-                      .url = text_of(object, "url")};
+                      .url = text_of(object, "url"),
+                      .process = text_of(object, "process"),
+                      .is_foreign = !object.contains("started_at_ms")};
   auto started = parse_time(text_of(object, "started_at"));
   if (!started) return fail(Errc::protocol, "its started_at is no time like 2026-01-31T23:59:59Z");
   entry.started_at = *started;
@@ -93,13 +100,69 @@ Result<InstanceEntry> parse_instance_entry(std::string_view text) {
   return entry;
 }
 
+namespace {
+
+std::string first_line_of(const std::string& path) {
+  std::ifstream file(path);
+  std::string line;
+  std::getline(file, line);
+  return line;
+}
+
+// Of which kernel and which namespace.
+std::string place_of_processes() {
+  std::error_code error;
+  auto boot = first_line_of("/proc/sys/kernel/random/boot_id");
+  auto space = std::filesystem::read_symlink("/proc/self/ns/pid", error).string();
+  return boot.empty() || error ? "" : boot + " " + space;
+}
+
+}  // namespace
+
+std::string process_mark(int pid) {
+  auto place = place_of_processes();
+  // The command stands in parentheses, and may have any characters.
+  auto line = first_line_of(fmt::format("/proc/{}/stat", pid));
+  auto behind = line.rfind(')');
+  if (place.empty() || behind == line.npos) return "";
+  std::istringstream fields(line.substr(behind + 1));
+  std::string state, field;
+  fields >> state;
+  for (int i = 4; i <= 22; ++i) fields >> field;  // its start, in ticks since the kernel's
+  // One that has ended, and was not waited for.
+  return !fields || state == "Z" || state == "X" ? "" : place + " " + field;
+}
+
+bool is_known_dead(const InstanceEntry& entry) {
+  auto place = place_of_processes();
+  bool is_here = !place.empty() && entry.process.starts_with(place + " ");
+  return is_here && process_mark(entry.orchestrator_pid) != entry.process;
+}
+
 std::string lock_value(const InstanceEntry& entry, WallClock::time_point now) {
   auto seconds = std::chrono::duration_cast<std::chrono::seconds>(now.time_since_epoch()).count();
   json::object owner{{"run_id", entry.run_id},
                      {"pid", entry.orchestrator_pid},
                      {"start_time", in_seconds(entry.started_at)},
                      {"hostname", entry.host}};
+  if (!entry.process.empty()) owner["process"] = entry.process;
   return fmt::format("orchestrator:{} {}", seconds, json::serialize(owner));
+}
+
+InstanceEntry parse_lock(std::string_view value) {
+  InstanceEntry entry{.is_foreign = true};
+  auto begin = value.find('{');
+  boost::system::error_code error;
+  auto owner = json::parse(value.substr(begin == value.npos ? value.size() : begin), error);
+  if (error || !owner.is_object()) return entry;
+  auto& object = owner.get_object();
+  entry.run_id = text_of(object, "run_id");
+  entry.host = text_of(object, "hostname");
+  entry.process = text_of(object, "process");
+  if (auto started = parse_time(text_of(object, "start_time"))) entry.started_at = *started;
+  const auto* pid = object.if_contains("pid");
+  if (pid && pid->is_int64()) entry.orchestrator_pid = static_cast<int>(pid->get_int64());
+  return entry;
 }
 
 }  // namespace warren

@@ -20,14 +20,29 @@ struct InstanceEntry {
   int orchestrator_pid = 0;
   std::string host = {}, user = {};
   std::string url = {};  // of its page, once it is ready
+  // Which process that is, where the number alone does not say so: see process_mark(). Empty of one
+  // that another program started, or an older Warren.
+  std::string process = {};
+  // Written by a program that tells nothing of how far its start has come.
+  bool is_foreign = false;
 };
 
 std::string to_json(const InstanceEntry& entry);
 // Whoever wrote it may have left out all but the first four. Errc::protocol says what is wrong.
 Result<InstanceEntry> parse_instance_entry(std::string_view json);
 
+// Where and when a process began: of the kernel, its namespace of processes, and the process. Two
+// processes with one number have different marks; empty where that cannot be told.
+std::string process_mark(int pid);
+// The process of the entry is dead for certain: this is its kernel and its namespace, and nobody, or
+// somebody else, has its number. Host names say nothing of that: containers may share one.
+bool is_known_dead(const InstanceEntry& entry);
+
 // The value of the lock. What it begins with, and how old that is, older programs look at.
 std::string lock_value(const InstanceEntry& entry, WallClock::time_point now);
+
+// What it says of its owner: run_id, process and host; empty as far as it was written by others.
+InstanceEntry parse_lock(std::string_view value);
 
 // How the keys of all instances of one Redis are called.
 struct InstanceKeys {
@@ -36,6 +51,8 @@ struct InstanceKeys {
 
   std::string counter() const { return start() + "instance_counter"; }
   std::string list() const { return start() + "instances"; }
+  // All that were ever started, and not destroyed: their boards are there.
+  std::string boards() const { return start() + "boards"; }
   std::string lock(std::string_view name) const { return start() + std::string(name) + ":lock"; }
   // Where an instance hears what it is asked to do.
   std::string control(std::string_view name) const {

@@ -1,6 +1,9 @@
 #include "services/instance/entry.h"
 
 #include <doctest/doctest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 using namespace warren;
 
@@ -68,9 +71,51 @@ TEST_CASE("a lock begins with what older programs look for") {
 TEST_CASE("in a cluster all keys of a prefix are in one slot") {
   InstanceKeys plain{"holt"}, tagged{"holt", true};
   CHECK(plain.counter() == "holt:instance_counter");
+  CHECK(plain.boards() == "holt:boards");
+  CHECK(tagged.boards() == "{holt}:boards");
   CHECK(plain.list() == "holt:instances");
   CHECK(plain.lock("x") == "holt:x:lock");
   CHECK(tagged.counter() == "{holt}:instance_counter");
   CHECK(tagged.list() == "{holt}:instances");
   CHECK(tagged.lock("x") == "{holt}:x:lock");
+}
+
+TEST_CASE("a process is known to be dead here, and nowhere else") {
+  InstanceEntry entry{.orchestrator_pid = getpid(), .process = process_mark(getpid())};
+  REQUIRE(!entry.process.empty());
+  CHECK(!is_known_dead(entry));
+  auto other = entry;
+  other.process = "another-kernel" + entry.process.substr(entry.process.find(' '));
+  other.orchestrator_pid = 0;
+  CHECK(!is_known_dead(other));  // of another machine nothing is known
+  other = entry;
+  other.process += "1";  // the number was given to us after it had died
+  CHECK(is_known_dead(other));
+  other.process.clear();
+  CHECK(!is_known_dead(other));  // an older Warren says nothing of it
+
+  auto child = fork();
+  if (child == 0) pause();
+  REQUIRE(child > 0);
+  InstanceEntry killed{.orchestrator_pid = child, .process = process_mark(child)};
+  CHECK(!is_known_dead(killed));
+  kill(child, SIGKILL);
+  siginfo_t ended{};
+  waitid(P_PID, static_cast<id_t>(child), &ended, WEXITED | WNOWAIT);
+  CHECK(is_known_dead(killed));  // also before anybody has waited for it
+  waitpid(child, nullptr, 0);
+  CHECK(is_known_dead(killed));
+}
+
+TEST_CASE("a lock tells of its owner as far as it was written by one of ours") {
+  InstanceEntry entry{
+      .run_id = "r", .orchestrator_pid = 7, .host = "edge", .process = "b pid:[1] 2"};
+  auto read = parse_lock(lock_value(entry, WallClock::now()));
+  CHECK(read.run_id == "r");
+  CHECK(read.orchestrator_pid == 7);
+  CHECK(read.host == "edge");
+  CHECK(read.process == entry.process);
+  for (auto other :
+       {"", "2025-10-05T12:34:56Z", "orchestrator:1759667800", "orchestrator:1 {", "{}"})
+    CHECK_MESSAGE(parse_lock(other).run_id.empty(), other);
 }

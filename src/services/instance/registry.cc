@@ -50,6 +50,8 @@ std::string_view name(InstanceState state) {
       return "running";
     case InstanceState::stale:
       return "stale";
+    case InstanceState::unlisted:
+      return "unlisted";
   }
   std::abort();
 }
@@ -103,12 +105,14 @@ Async<Instance> Registry::take(LeaseSession& session, std::string name,
                       .started_at = WallClock::now(),
                       .orchestrator_pid = terms.pid,
                       .host = terms.host,
-                      .user = terms.user};
+                      .user = terms.user,
+                      .process = process_mark(terms.pid)};
   LeaseTerms lock{keys_.lock(name), lock_value(entry, entry.started_at), terms.ttl};
+  lock.replicated = terms.is_replicated;
   lock.renew_every = std::min<std::chrono::milliseconds>(heartbeat, terms.ttl / 3);
   lock.condition = {
       &registration(),
-      {keys_.list()},
+      {keys_.list(), keys_.boards()},
       {name, terms.workspace, to_json(entry), terms.is_forced ? "1" : "0", keys_.start(), ":lock"}};
   auto lease = co_await session.try_acquire(std::move(lock));
   if (!lease) co_return std::unexpected(explain(lease.error(), name, terms));
@@ -163,10 +167,42 @@ Async<Instance> Registry::stand_by(LeaseSession& session, InstanceTerms terms,
 }
 
 Async<bool> Registry::forget(std::string name) {
-  std::vector<std::string> keys{keys_.list(), keys_.lock(name)}, args{std::move(name)};
+  std::vector<std::string> keys{keys_.list(), keys_.lock(name), keys_.boards()};
+  std::vector<std::string> args{std::move(name)};
   auto removed = co_await client_.run(scripts::forget, std::move(keys), std::move(args));
   if (!removed) co_return std::unexpected(removed.error());
   co_return removed->number == 1;
+}
+
+Async<bool> Registry::take_away(std::string name, std::string shown) {
+  std::vector<std::string> keys{keys_.lock(name), keys_.list(), keys_.boards()};
+  std::vector<std::string> args{std::move(name), std::move(shown)};
+  auto buried = co_await client_.run(scripts::bury, std::move(keys), std::move(args));
+  if (!buried) co_return std::unexpected(buried.error());
+  co_return buried->number == 1;
+}
+
+Async<ListedInstance> Registry::unlisted(std::string name) {
+  auto lock = co_await client_.ask(redis::Command("GET", keys_.lock(name)));
+  if (!lock) co_return std::unexpected(lock.error());
+  if (lock->is_null()) co_return fail(Errc::not_found, "there is no lock of '{}'", name);
+  co_return ListedInstance{std::move(name), InstanceState::unlisted, parse_lock(lock->text)};
+}
+
+Async<bool> Registry::break_lock(std::string name, std::string value) {
+  return take_away(std::move(name), std::move(value));
+}
+
+Async<bool> Registry::bury(ListedInstance dead) {
+  ensure(is_known_dead(dead.entry), "only the name of one that is dead is taken away");
+  auto buried = co_await take_away(dead.name, dead.entry.run_id);
+  if (!buried) co_return buried;
+  // Who stands by need not wait for the time at which the lock would have expired.
+  redis::Command news("PUBLISH", keys_.control(dead.name), "left " + dead.entry.run_id);
+  auto options = redis::CallOptions().on_any_node();
+  auto told = co_await client_.ask(std::move(news), options);
+  if (!told) log::debug("instance.left_unheard", "why", told.error().what);
+  co_return buried;
 }
 
 Async<> Registry::ask_to_stop(ListedInstance instance) {
@@ -194,8 +230,27 @@ Async<bool> Registry::is_gone(const ListedInstance& instance) {
   co_return (!has_lock && !has_entry) || is_stale;
 }
 
-Async<std::vector<ListedInstance>> Registry::list() {
-  auto entries = co_await client_.ask(redis::Command("HGETALL", keys_.list()));
+Async<std::vector<ListedInstance>> Registry::list() { return read(keys_.list()); }
+
+Async<std::vector<ListedInstance>> Registry::boards() {
+  auto boards = co_await read(keys_.boards());
+  if (!boards) co_return boards;
+  auto listed = co_await read(keys_.list());
+  if (!listed) co_return listed;
+  // Who is on the list is told by that; an older Warren writes nowhere else.
+  for (auto& instance : *listed) {
+    auto board = std::ranges::find(*boards, instance.name, &ListedInstance::name);
+    if (board != boards->end())
+      *board = std::move(instance);
+    else
+      boards->push_back(std::move(instance));
+  }
+  std::ranges::sort(*boards, {}, &ListedInstance::name);
+  co_return boards;
+}
+
+Async<std::vector<ListedInstance>> Registry::read(std::string list) {
+  auto entries = co_await client_.ask(redis::Command("HGETALL", list));
   if (!entries) co_return std::unexpected(entries.error());
   std::vector<ListedInstance> instances;
   std::vector<redis::Command> questions;
@@ -213,9 +268,9 @@ Async<std::vector<ListedInstance>> Registry::list() {
   auto locks = co_await client_.batch(std::move(questions));
   for (std::size_t i = 0; i < instances.size(); ++i) {
     if (!locks[i]) co_return std::unexpected(locks[i].error());
+    bool is_starting = instances[i].entry.url.empty() && !instances[i].entry.is_foreign;
     if (locks[i]->number == 1)
-      instances[i].state =
-          instances[i].entry.url.empty() ? InstanceState::starting : InstanceState::running;
+      instances[i].state = is_starting ? InstanceState::starting : InstanceState::running;
   }
   std::ranges::sort(instances, {}, &ListedInstance::name);
   co_return instances;

@@ -4,7 +4,7 @@
 //   up ──▶ join ──▶ starting ──▶ announce ──▶ running ──▶ leave
 //           │                                    └─ crash: the lock expires after 60 s, the name is
 //           └─ the name is taken,                   free, and the entry is stale: it blocks nobody
-//              or the workspace
+//              or the workspace                     its board stays, and is in the list of those
 //
 // The name is a lease, and the entry in the list is written by the script that grants it, so nobody
 // ever sees one without the other, and of two who want the same workspace one is refused.
@@ -25,6 +25,9 @@ struct InstanceTerms {
   int pid = 0;
   std::string host = {}, user = {};
   std::chrono::milliseconds ttl = 60s;
+  // The name counts as taken only when every replica has it: then it survives a failover. Where
+  // there are no replicas that costs nothing.
+  bool is_replicated = true;
 };
 
 class Instance {
@@ -62,7 +65,8 @@ class Instance {
   Lease lease_;
 };
 
-enum class InstanceState { starting, running, stale };
+// stale: its lock is gone. unlisted: it has a lock and no entry, or another program runs it.
+enum class InstanceState { starting, running, stale, unlisted };
 std::string_view name(InstanceState state);
 
 struct ListedInstance {
@@ -86,14 +90,26 @@ class Registry {
   Async<Instance> stand_by(LeaseSession& session, InstanceTerms terms, redis::Subscriber& orders);
   // Removes the entry of one whose lock is gone; says whether there was one.
   Async<bool> forget(std::string name);
+  // Takes the name from one whose process is known to be dead (is_known_dead), without waiting for
+  // its lock to expire. False: meanwhile somebody else has it, or it has expired.
+  Async<bool> bury(ListedInstance dead);
+  // What a lock without an entry tells of who has it. Errc::not_found: there is no such lock.
+  Async<ListedInstance> unlisted(std::string name);
+  // Removes a lock that never expires and that nobody changed since it was this. False: it has.
+  Async<bool> break_lock(std::string name, std::string value);
   // Asks an instance, wherever it runs, to leave.
   Async<> ask_to_stop(ListedInstance instance);
   // This run of it holds neither its entry nor its lock any more.
   Async<bool> is_gone(const ListedInstance& instance);
   // By name. Entries that nobody can read are left out, and logged.
   Async<std::vector<ListedInstance>> list();
+  // The same, and all that ran before and were not destroyed: with the entry of the last run, and
+  // as stale. An older Warren keeps no such list, so what it left is there only while it is listed.
+  Async<std::vector<ListedInstance>> boards();
 
  private:
+  Async<std::vector<ListedInstance>> read(std::string list);
+  Async<bool> take_away(std::string name, std::string shown);
   Async<Instance> take(LeaseSession& session, std::string name, const InstanceTerms& terms);
 
   redis::Client& client_;

@@ -12,6 +12,8 @@ using namespace board;
 namespace {
 
 constexpr std::size_t page = 500;
+// To index a board means to look at all keys of its server.
+constexpr int sweeps_between_indexings = 10;
 // Scripts are processes; other bids are two round trips, and share a connection.
 constexpr std::size_t scripts_at_once = 8, bids_at_once = 128;
 
@@ -89,6 +91,7 @@ void Agent::on_event(const BoardEvent& event) {
     // What we wrote may be lost with a server.
     std::erase_if(taken_, [this](const std::string& id) { return !is_at(id); });
     needs_sweep_ = true;
+    sweeps_until_index_ = 0;
     sweep_wanted_.notify();
   } else if (const auto* claim = std::get_if<Claim>(&event)) {
     // It may be told again because somebody misses our bid.
@@ -117,7 +120,22 @@ awaitable<void> Agent::keep_sweeping() {
   }
 }
 
+// The orchestrator of the Go program keeps no indexes. Where none of ours has the board, claims from
+// before we came are found only in the data.
+Async<> Agent::make_true() {
+  redis::Command held("EXISTS", board_.keys().orchestrator());
+  auto is_kept = co_await board_.client().ask(std::move(held));
+  if (!is_kept) co_return std::unexpected(is_kept.error());
+  if (is_kept->number == 1 || --sweeps_until_index_ >= 0) co_return ok;
+  auto indexed = co_await board_.reindex();
+  if (indexed) sweeps_until_index_ = sweeps_between_indexings;
+  if (!indexed) log::warn("agent.not_indexed", "role", role_.name, "why", indexed.error().what);
+  co_return ok;
+}
+
 Async<> Agent::sweep() {
+  auto indexed = co_await make_true();
+  if (!indexed) co_return indexed;
   std::set<std::string> open;
   for (auto status : claim_statuses) {
     if (!is_open(status)) continue;

@@ -30,6 +30,7 @@ struct AgentTerms {
   crew::Role role;
   std::filesystem::path workspace;
   Clock::duration sweep_every = 30s;  // should an event have been lost all the same
+  Clock::duration look_every = 1s;    // whether a grant that is being worked off still stands
 };
 
 struct AgentStats {
@@ -70,6 +71,7 @@ class Agent {
   void on_event(const board::BoardEvent& event);
   awaitable<void> keep_sweeping();
   Async<> sweep();
+  Async<> make_true();
   void consider(const board::Claim& claim);
   bool is_at(const std::string& claim_id) const;  // it is in the queue, or runs
 
@@ -85,6 +87,10 @@ class Agent {
   Async<bool> perform_granted(board::Claim claim, board::BidType type);
   Async<bool> has_result(const board::Claim& claim);
   Async<board::Artefact> produce(const board::Claim& claim, board::BidType type);
+  // The same for as long as the grant stands. Errc::cancelled: it was taken back, or we were stopped.
+  Async<board::Artefact> produce_while_granted(const board::Claim& claim, board::BidType type);
+  Async<board::Artefact> produce_to_the_end(const board::Claim& claim, board::BidType type);
+  awaitable<void> until_taken_back(std::string claim_id, board::BidType type);
   // Until it is written or the grant is over: false then.
   Async<bool> deliver(const board::Claim& claim, board::BidType type, board::Artefact result);
   Async<bool> deliver_once(const board::Claim& claim, board::BidType type,
@@ -97,6 +103,7 @@ class Agent {
   const crew::Role& role_ = terms_.role;
   TaskGroup* tasks_ = nullptr;  // while it runs
   bool is_ready_ = false, needs_sweep_ = true;
+  int sweeps_until_index_ = 0;
   std::deque<Bidding> bids_wanted_;
   std::set<std::string> bidding_;  // wanted or being made
   std::set<std::string> bid_on_;   // claims that have our bid

@@ -11,6 +11,7 @@
 namespace warren {
 
 using namespace board;
+using namespace asio::experimental::awaitable_operators;
 using agent::insist;
 
 std::optional<BidType> agent::granted_as(const Claim& claim, std::string_view role) {
@@ -65,7 +66,7 @@ Async<bool> Agent::perform_granted(Claim claim, BidType type) {
   auto has = co_await has_result(claim);
   if (!has || *has) co_return has;
   log::info("agent.began", "role", role_.name, "claim", claim.id, "as", name(type));
-  auto result = co_await produce(claim, type);
+  auto result = co_await produce_while_granted(claim, type);
   if (!result) co_return std::unexpected(result.error());
   auto delivered = co_await deliver(claim, type, *std::move(result));
   co_return delivered;
@@ -116,6 +117,32 @@ Async<> Agent::give_up(const Claim& claim, const Error& why) {
   }
   if (told) log::error("agent.result_lost", "role", role_.name, "claim", claim.id, "why", why.what);
   co_return told;
+}
+
+Async<Artefact> Agent::produce_while_granted(const Claim& claim, BidType type) {
+  auto first = co_await (produce_to_the_end(claim, type) || until_taken_back(claim.id, type));
+  if (first.index() == 0) co_return std::get<0>(std::move(first));
+  auto state = co_await asio::this_coro::cancellation_state;
+  if (!is_cancelled(state)) log::info("agent.taken_back", "role", role_.name, "claim", claim.id);
+  co_return fail(Errc::cancelled, "the grant was taken back");
+}
+
+// As in perform(): this has a state of cancellation of its own.
+Async<Artefact> Agent::produce_to_the_end(const Claim& claim, BidType type) {
+  co_await asio::this_coro::throw_if_cancelled(false);
+  auto result = co_await produce(claim, type);
+  co_return result;
+}
+
+// A person may end a claim, or a limit of its workflow: what is made for it is of no use then, and
+// the role has other work to do. Of a server that does not answer nothing follows.
+awaitable<void> Agent::until_taken_back(std::string claim_id, BidType type) {
+  for (;;) {
+    co_await sleep_for(terms_.look_every);
+    auto claim = co_await board_.claim(claim_id);
+    bool is_gone = !claim && claim.error().code == Errc::not_found;
+    if (is_gone || (claim && agent::granted_as(*claim, role_.name) != type)) co_return;
+  }
 }
 
 Async<Artefact> Agent::produce(const Claim& claim, BidType type) {

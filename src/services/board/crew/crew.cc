@@ -103,7 +103,14 @@ class CrewReader {
     std::optional<Work> worker;
     auto fields = role_fields(role);
     fields.push_back({"worker", [&](auto& each) { worker = read_worker(each); }});
+    bool is_of_sett = false;
+    fields.push_back({"role", [&](auto& each) {
+                        is_of_sett = true;
+                        each.text();
+                        each.warn("has no effect: a role is called by its key");
+                      }});
     if (!reader_.map(at, fields)) return;
+    if (is_of_sett) take_as_of_sett(at, role);
     if (worker && !role.is_controller) at.error_in("worker", "only with mode: controller");
     if (!worker && role.is_controller) at.error_in("worker", "is missing, and mode is controller");
     if (!worker && role.command.empty() && !at.value().find("command"))
@@ -116,6 +123,13 @@ class CrewReader {
     if (!role.image.empty() && role.workspace == WorkspaceMode::worktree)
       at.error_in("workspace.mode", "worktree is for commands without an image");
     crew_.roles.push_back(std::move(role));
+  }
+
+  // Agents bid without being told how, when files had a `role`.
+  static void take_as_of_sett(const Place& at, Role& role) {
+    if (role.bidding_strategy || !role.bid_script.empty() || at.value().find("bid_script")) return;
+    role.bidding_strategy = BidType::exclusive;
+    at.warn("has no bidding_strategy, and bids exclusive, as files with `role` mean it");
   }
 
   std::vector<Field> role_fields(Role& role) {

@@ -142,7 +142,7 @@ TEST_CASE("a mistake is told with its line, its place and what would be right") 
         "holt.yml:1: version: is missing; it is \"1.0\"", "holt.yml:1: agents: is missing"}},
       {with("comand: [x]"), {at + "comand: unknown key, did you mean command?"}},
       {with("colour: red"), {at + "colour: unknown key"}},
-      {with("role: Coder"), {at + "role: unknown key"}},
+      {with("rule: Coder"), {at + "rule: unknown key, did you mean role?"}},
       {with("command: [y]"), {"holt.yml:6: command: stands here twice"}},
       {with("retries: -1"), {at + "retries: " + from_0}},
       {with("retries: few"), {at + "retries: " + from_0}},
@@ -312,4 +312,32 @@ TEST_CASE("a crew is read from a file, and a file that is not there is named") {
         std::vector<std::string>{
             "sett.yml:6: agents.Coder.comand: unknown key, did you mean command?"});
   CHECK(!read_crew(folder.path(), host));
+}
+
+TEST_CASE("a file of Sett's time is read: a role is called by its key, and bids exclusive") {
+  auto reading = parse_crew(R"(version: "1.0"
+agents:
+  coder-agent:
+    role: Coder
+    command: [./run.sh]
+    build: {context: ./agents/coder}
+    workspace: {mode: rw}
+  reviewer:
+    role: Reviewer
+    command: [./review.sh]
+    bidding_strategy: review
+services:
+  redis: {image: "redis:7-alpine"}
+)",
+                            "sett.yml", {});
+  REQUIRE_MESSAGE(reading.crew, (reading.errors.empty() ? "" : reading.errors[0]));
+  const auto* coder = reading.crew->find("coder-agent");
+  REQUIRE(coder);
+  CHECK(coder->bidding_strategy == board::BidType::exclusive);
+  CHECK(reading.crew->find("reviewer")->bidding_strategy == board::BidType::review);
+  auto warns = [&](const std::string& of) {
+    return std::ranges::any_of(reading.warnings, [&](auto& each) { return each.contains(of); });
+  };
+  CHECK(warns("sett.yml:4: agents.coder-agent.role: has no effect"));
+  CHECK(warns("agents.coder-agent: has no bidding_strategy, and bids exclusive"));
 }

@@ -103,6 +103,10 @@ Async<std::size_t> cancel_goal(Board board, Artefact goal, std::string reason) {
   if (!goal.source_artefacts.empty())
     co_return fail(Errc::invalid, "artefact {} is no goal: give the id of its goal or of a claim",
                    goal.id);
+  // The reason first: whoever finds the mark, and ends a claim before we do, gives it.
+  Command explain("HSET", board.keys().cancel_reasons(), goal.id, reason);
+  auto explained = co_await board.client().ask(std::move(explain), once_more(board));
+  if (!explained) co_return std::unexpected(explained.error());
   Command mark("SADD", board.keys().cancelled(), goal.id);
   auto marked = co_await board.client().ask(std::move(mark), once_more(board));
   if (!marked) co_return std::unexpected(marked.error());
@@ -177,7 +181,12 @@ Async<std::size_t> cancel(Board board, std::string id, std::string reason) {
 Async<Claim> retry(Board board, std::string claim_id) {
   auto read = co_await board.claim(claim_id);
   if (!read) co_return std::unexpected(read.error());
-  if (read->status != ClaimStatus::terminated)
+  if (is_untaken(*read))
+    co_return fail(Errc::refused,
+                   "claim {} is open, and waits for an agent that wants it: it is taken up when "
+                   "one comes",
+                   claim_id);
+  if (read->status != ClaimStatus::terminated && !was_left_alone(*read))
     co_return fail(Errc::refused, "claim {} is {}, not terminated", claim_id, name(read->status));
   auto newest = co_await board.claim_on(read->artefact_id);
   if (newest && is_open(newest->status))
@@ -189,6 +198,9 @@ Async<Claim> retry(Board board, std::string claim_id) {
   Command unmark("SREM", board.keys().cancelled(), *goal);
   auto unmarked = co_await board.client().ask(std::move(unmark), once_more(board));
   if (!unmarked) co_return std::unexpected(unmarked.error());
+  Command forget("HDEL", board.keys().cancel_reasons(), *goal);
+  auto forgotten = co_await board.client().ask(std::move(forget), once_more(board));
+  if (!forgotten) co_return std::unexpected(forgotten.error());
   auto children = co_await board.children(read->artefact_id);
   if (!children) co_return std::unexpected(children.error());
 
@@ -204,6 +216,19 @@ Async<Claim> retry(Board board, std::string claim_id) {
   WriteTerms terms;
   terms.announcements.emplace_back(std::move(retried));
   co_return co_await board.replace_claim(*read, *read, next, std::move(terms));
+}
+
+Async<std::size_t> count_untaken(Board board) {
+  std::size_t count = 0;
+  Listing listing;
+  listing.limit = 1000;
+  do {
+    auto page = co_await board.claims(ClaimStatus::pending_review, listing);
+    if (!page) co_return std::unexpected(page.error());
+    count += static_cast<std::size_t>(std::ranges::count_if(page->items, is_untaken));
+    listing.after = page->next;
+  } while (listing.after);
+  co_return count;
 }
 
 Async<> pause(Board board, std::string reason) {

@@ -20,11 +20,14 @@ Async<board::Artefact> answer(Board board, std::string question_id, std::string 
 // Ends a claim; or, given the id of a goal, all work that came of it, also what is made of it
 // later. Returns how many claims it ended. Errc::refused: the claim is over. Errc::not_found.
 Async<std::size_t> cancel(Board board, std::string id, std::string reason);
-// A new claim on the artefact of a terminated one: for bids, or if that was a feedback claim, for
-// the same agent. Returns it. Errc::refused: it is not terminated, or another claim on the artefact
-// is open. Errc::held_elsewhere: somebody else did so at the same time. The goal is not cancelled
+// A new claim on the artefact of a terminated one, or of one that all left alone: for bids, or if
+// that was a feedback claim, for the same agent. Returns it. Errc::refused: it is neither, or
+// another claim on the artefact is open. Errc::held_elsewhere: somebody else did so at the same time. The goal is not cancelled
 // any more.
 Async<board::Claim> retry(Board board, std::string claim_id);
+
+// How many claims wait for somebody who wants them.
+Async<std::size_t> count_untaken(Board board);
 
 // While it is paused nothing is granted; agents bid, finish what they have, and claims end. Lasts
 // until it is resumed, whoever is the orchestrator.

@@ -13,6 +13,8 @@ using namespace board;
 namespace {
 
 constexpr std::string_view self = "orchestrator";
+// What nobody has taken is told again so often at most.
+constexpr auto tell_untaken_every = 30s;
 
 ClaimStatus status_of(Phase phase) {
   return phase == Phase::review     ? ClaimStatus::pending_review
@@ -92,7 +94,7 @@ class Decider {
     const auto& limits = terms_.limits;
     bool is_new = claim().status == ClaimStatus::pending_review && !claim().phase_state;
     if (workflow.is_cancelled) {
-      terminate("its goal was cancelled");
+      terminate(workflow.cancel_reason.empty() ? "its goal was cancelled" : workflow.cancel_reason);
     } else if (is_new && limits.depth > 0 && workflow.depth > limits.depth) {
       terminate_with_failure(
           "WorkflowTooDeep",
@@ -125,23 +127,62 @@ class Decider {
   void in_bidding() {
     if (terms_.roles.empty()) return;  // nobody to ask, until somebody is configured
     auto [bids, missing] = consensus(facts_.bids, facts_.target, terms_);
-    if (!missing.empty()) {
-      bool is_over = facts_.told_at && facts_.now >= *facts_.told_at + terms_.bid_time;
-      if (!facts_.told_at || (is_over && terms_.missing_bids == MissingBids::wait)) {
-        tell(claim());
-        decision_.tells_agents = true;
-        look_at(facts_.now + terms_.bid_time);
-        return;
-      }
-      if (!is_over) return look_at(*facts_.told_at + terms_.bid_time);
-      for (const auto& role : missing) bids[role] = BidType::ignore;
-    }
+    bool is_wanted = std::ranges::any_of(bids, [](auto& b) { return b.second != BidType::ignore; });
+    if (!missing.empty() && !is_time_over(is_wanted)) return;
+    bool is_question = facts_.target.structural_type == StructuralType::question;
+    if (!is_wanted && !is_question && (!missing.empty() || facts_.target.is_goal))
+      return leave_untaken(missing);
+    for (const auto& role : missing) bids[role] = BidType::ignore;
     bool begins = begin_next(bids, Phase::review, "nobody bid for it");
-    if (begins && !missing.empty()) {
-      auto late = claim_event("bids_missing", claim(), "the time for bids is over");
-      late.data["agent_names"] = parts::to_value(missing);
-      tell(std::move(late));
+    if (begins && !missing.empty())
+      tell_missing("bids_missing", "the time for bids is over", missing);
+  }
+
+  // Whether those whose bids are missing had their time. They have it anew when somebody comes who
+  // wants what nobody had wanted: others may be about to come with him.
+  bool is_time_over(bool is_wanted) {
+    bool was_untaken = claim().untaken_since > UnixTime{};
+    bool begins_anew = was_untaken && is_wanted;
+    if (begins_anew) changed().untaken_since = {};
+    if (!facts_.told_at || begins_anew) {
+      tell_again();
+      return false;
     }
+    auto over = *facts_.told_at + (was_untaken ? between_untaken() : terms_.bid_time);
+    if (facts_.now < over) {
+      look_at(over);
+      return false;
+    }
+    bool waits = terms_.missing_bids == MissingBids::wait && is_wanted;
+    if (waits) tell_again();
+    return !waits;
+  }
+
+  // The agents of the Go program bid only on what they are told of, so whoever comes later must be
+  // told.
+  void tell_again() {
+    tell(decision_.changed ? *decision_.changed : claim());
+    decision_.tells_agents = true;
+    look_at(facts_.now + terms_.bid_time);
+  }
+  std::chrono::milliseconds between_untaken() const {
+    return std::max<std::chrono::milliseconds>(terms_.bid_time, tell_untaken_every);
+  }
+
+  // Silence ends nothing, and neither does a goal that all ignore: it stays for whoever comes.
+  void leave_untaken(const Words& missing) {
+    if (claim().untaken_since == UnixTime{}) {
+      changed().untaken_since = facts_.stamp;
+      tell_missing("claim_untaken",
+                   missing.empty() ? "all bid to ignore it" : "nobody bid for it in time", missing);
+    }
+    if (!missing.empty()) tell_again();
+  }
+
+  void tell_missing(std::string name, std::string_view reason, const Words& missing) {
+    auto event = claim_event(std::move(name), claim(), reason);
+    event.data["agent_names"] = parts::to_value(missing);
+    tell(std::move(event));
   }
 
   // The first phase from this one on for which somebody bid; complete when there is none. False
@@ -160,6 +201,7 @@ class Decider {
     if (facts_.target.structural_type == StructuralType::question && !claim().phase_state)
       return false;
     if (!claim().phase_state) changed().phase_state = PhaseState{from, {}, {}, bids, facts_.stamp};
+    changed().untaken_since = {};
     complete(reason);
     return true;
   }
@@ -168,6 +210,7 @@ class Decider {
     if (phase == Phase::exclusive && facts_.busy.contains(agents[0]))
       return enqueue(agents[0], bids);
     auto& granted = changed();
+    granted.untaken_since = {};
     granted.status = status_of(phase);
     granted.phase_state = PhaseState{phase, agents, {}, bids, facts_.stamp};
     if (phase == Phase::review) granted.granted_review_agents = agents;
@@ -195,6 +238,7 @@ class Decider {
   void enqueue(const std::string& role, const Bids& bids) {
     if (claim().grant_queue && claim().grant_queue->agent_name == role) return;
     auto& queued = changed();
+    queued.untaken_since = {};
     if (queued.status != ClaimStatus::pending_assignment) {
       queued.status = ClaimStatus::pending_exclusive;
       queued.phase_state = PhaseState{Phase::exclusive, {}, {}, bids, facts_.stamp};

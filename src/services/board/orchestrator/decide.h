@@ -3,12 +3,13 @@
 //
 //   bidding --all bids--> review --all approve--> parallel --all done--> exclusive --> complete
 //      |                    |                        |                      |
-//      | nobody bids        | somebody rejects       | an agent fails       | no worker is free
+//      | nobody wants it    | somebody rejects       | an agent fails       | no worker is free
 //      v                    v                        v                      v
-//   complete           terminated, and a         terminated             in the grant queue
-//                      feedback claim
+//   untaken, or        terminated, and a         terminated             in the grant queue
+//   complete           feedback claim
 //
-// A phase for which nobody bid is left out. Nothing is remembered between two decisions but what is
+// What all leave alone is complete, unless it is a goal. A goal that all leave alone, and whatever
+// somebody has not bid on, is untaken: it stays open for whoever comes. A phase for which nobody bid is left out. Nothing is remembered between two decisions but what is
 // in the claim, so whoever takes over continues where it stood by looking at the facts.
 #include <optional>
 #include <string>

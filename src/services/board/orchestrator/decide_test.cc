@@ -280,6 +280,90 @@ TEST_CASE("what nobody bids for is complete") {
   CHECK(decide(with_bids({}), OrchestratorTerms()).is_nothing());
 }
 
+TEST_CASE("what nobody wants in time stays open, and whoever comes later has it") {
+  auto terms = three_roles();
+  terms.bid_time = 40s;
+  auto facts = with_bids({{"coder", BidType::ignore}});
+  facts.now = t0 + 40s;
+  auto decision = decide(facts, terms);
+  REQUIRE(decision.changed);
+  CHECK(decision.changed->status == ClaimStatus::pending_review);
+  CHECK(!decision.changed->phase_state);
+  CHECK(decision.changed->untaken_since == wall_time);
+  CHECK(is_untaken(*decision.changed));
+  CHECK(events(decision) == Words{"claim_untaken"});
+  CHECK(tells_claim(decision));  // an agent of the Go program bids on nothing else
+  facts = after(facts, decision);
+  facts.told_at = facts.now;
+  decision = decide(facts, terms);
+  CHECK(decision.is_nothing());
+  CHECK(decision.look_again == facts.now + 40s);
+  facts.now += 40s;
+  decision = decide(facts, terms);
+  CHECK(!decision.changed);
+  CHECK(events(decision).empty());
+  CHECK(tells_claim(decision));
+  facts.told_at = facts.now;
+
+  // Somebody comes: whoever comes with him has the time for bids, once.
+  facts.now += 5s;
+  facts.bids["writer"] = BidType::exclusive;
+  decision = decide(facts, terms);
+  REQUIRE(decision.changed);
+  CHECK(decision.changed->untaken_since == UnixTime{});
+  CHECK(granted_to(decision).empty());
+  CHECK(tells_claim(decision));
+  facts = after(facts, decision);
+  facts.told_at = facts.now;
+  CHECK(decide(facts, terms).look_again == facts.now + 40s);
+  auto complete = facts;
+  complete.bids["reviewer"] = BidType::review;
+  CHECK(granted_to(decide(complete, terms)) == Words{"reviewer/review"});
+  facts.now += 40s;
+  decision = decide(facts, terms);
+  CHECK(granted_to(decision) == Words{"writer/exclusive"});
+  CHECK(events(decision) == Words{"claim_granted", "bids_missing"});
+}
+
+TEST_CASE("a claim is told anew at most every 30 s, however short the time for bids") {
+  auto terms = three_roles();
+  terms.bid_time = 10ms;
+  auto facts = fresh_claim();
+  facts.claim.untaken_since = wall_time;
+  CHECK(decide(facts, terms).look_again == t0 + 30s);
+}
+
+TEST_CASE("a goal that all ignore stays open, and what came of one is complete then") {
+  auto terms = three_roles();
+  auto facts = with_bids(all_ignore);
+  CHECK(decide(facts, terms).changed->status == ClaimStatus::complete);
+  facts.target.is_goal = true;
+  auto decision = decide(facts, terms);
+  CHECK(decision.changed->status == ClaimStatus::pending_review);
+  CHECK(events(decision) == Words{"claim_untaken"});
+  CHECK(!decision.look_again);  // nobody is awaited
+  facts = after(facts, decision);
+  CHECK(decide(facts, terms).is_nothing());
+  terms.roles["newcomer"] = {};  // the crew has changed
+  facts.told_at.reset();
+  CHECK(tells_claim(decide(facts, terms)));
+  facts.bids["newcomer"] = BidType::exclusive;
+  decision = decide(facts, terms);
+  CHECK(granted_to(decision) == Words{"newcomer/exclusive"});
+  CHECK(!is_untaken(*decision.changed));
+}
+
+TEST_CASE("a question that nobody takes is no goal that nobody took") {
+  auto terms = three_roles();
+  auto facts = with_bids(all_ignore);
+  facts.target.structural_type = StructuralType::question;
+  facts.target.is_goal = true;
+  CHECK(decide(facts, terms).is_nothing());
+  facts.bids.erase("coder");
+  facts.now += 1h;
+  CHECK(decide(facts, terms).is_nothing());
+}
+
 TEST_CASE("a review approves with an empty object or list, and with nothing else") {
   for (const auto* payload : {"{}", "[]", " {\n} ", "[ ]"})
     CHECK_MESSAGE(child_by("reviewer", payload).approves, payload);

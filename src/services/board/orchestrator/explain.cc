@@ -61,6 +61,9 @@ class Text {
 };
 
 void explain_bids(const Explanation& e, bool has_terms, Text& text) {
+  if (is_untaken(e.claim))
+    text.line("nobody has taken it since {}: it stays, and is taken up when an agent bids for it",
+              iso8601(e.claim.untaken_since));
   Words given;
   for (const auto& [role, bid] : e.bids) given.push_back(fmt::format("{} ({})", role, name(bid)));
   text.line("bids: {}", given.empty() ? "none" : fmt::format("{}", fmt::join(given, ", ")));
@@ -68,7 +71,7 @@ void explain_bids(const Explanation& e, bool has_terms, Text& text) {
     text.line("waits for the bids of: {}", fmt::join(e.missing_bids, ", "));
   if (!has_terms) text.line("waits for the bids of those who are not among these");
   bool is_question = e.target.structural_type == StructuralType::question;
-  if (has_terms && e.missing_bids.empty() && !e.pause && !is_question)
+  if (has_terms && e.missing_bids.empty() && !e.pause && !is_question && !is_untaken(e.claim))
     text.line("all bids are there: an orchestrator that runs goes on with it");
 }
 
@@ -106,6 +109,10 @@ std::string text_of(const Explanation& e, bool has_terms) {
   if (claim.status == ClaimStatus::terminated)
     text.line("ended: {}",
               claim.termination_reason.empty() ? "nobody wrote why" : claim.termination_reason);
+  else if (was_left_alone(claim) && e.target.source_artefacts.empty())
+    text.line("ended: nobody bid for it, and so nothing was done");
+  else if (was_left_alone(claim))
+    text.line("ended: nobody had more to do with it");
   else if (claim.status == ClaimStatus::complete)
     text.line("ended: all that was asked for is done");
   else

@@ -23,9 +23,13 @@ bool is_approval(std::string_view payload) {
 }  // namespace
 
 Part part_of(const Artefact& artefact) {
-  return {
-      artefact.id,      artefact.produced_by_role,     artefact.structural_type,
-      artefact.version, is_approval(artefact.payload), artefact.payload.substr(0, kept_feedback)};
+  return {artefact.id,
+          artefact.produced_by_role,
+          artefact.structural_type,
+          artefact.version,
+          is_approval(artefact.payload),
+          artefact.payload.substr(0, kept_feedback),
+          artefact.source_artefacts.empty()};
 }
 
 std::optional<PhaseState> phase_of(const Claim& claim, const Bids& bids) {

@@ -18,6 +18,7 @@ struct Part {
   std::int64_t version = 1;
   bool approves = false;  // as a review: its payload is {} or []
   std::string feedback;   // how its payload begins
+  bool is_goal = false;   // it came of nothing else
 };
 Part part_of(const board::Artefact& artefact);
 
@@ -28,6 +29,7 @@ struct Standing {
   int artefacts = 0;  // of the whole workflow
   Clock::time_point started_at{};
   bool is_cancelled = false;
+  std::string cancel_reason = {};  // of who did it; empty: an older Warren wrote none
 };
 
 struct Facts {

@@ -155,7 +155,9 @@ Async<> Orchestrator::complete_facts(OpenClaim& open) {
     auto standing = co_await workflows_.standing(facts.claim.artefact_id);
     if (!standing) co_return std::unexpected(standing.error());
     facts.workflow = *std::move(standing);
-    facts.workflow->is_cancelled = cancelled_.contains(facts.workflow->goal);
+    auto cancelled = cancelled_.find(facts.workflow->goal);
+    facts.workflow->is_cancelled = cancelled != cancelled_.end();
+    if (facts.workflow->is_cancelled) facts.workflow->cancel_reason = cancelled->second;
   }
   facts.now = Clock::now();
   facts.stamp = std::chrono::floor<std::chrono::milliseconds>(WallClock::now());

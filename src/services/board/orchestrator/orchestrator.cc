@@ -140,7 +140,7 @@ void Orchestrator::on_workflow_event(const WorkflowEvent& event) {
     open_.look_at_all();
   } else if (event.name == "goal_cancelled") {
     ++switches_heard_;
-    cancelled_.insert(text_in(event, "goal_id"));
+    cancelled_[text_in(event, "goal_id")] = text_in(event, "reason");
     open_.look_at_all();
   } else if (event.name == "claim_retried") {
     ++switches_heard_;

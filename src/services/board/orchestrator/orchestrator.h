@@ -20,6 +20,7 @@
 // What users do to a running one: control.h. Why it is safe: docs/protocols/orchestrator.md.
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -115,7 +116,7 @@ class Orchestrator {
   std::set<std::string>
       claiming_;  // artefacts that are in unclaimed_, or for which a claim is made
   std::vector<Heard> heard_;
-  std::set<std::string> cancelled_;   // goals
+  std::map<std::string, std::string> cancelled_;  // goals, and why
   std::uint64_t switches_heard_ = 0;  // that it was paused, resumed, or a goal cancelled
   bool is_paused_ = false, is_ready_ = false, is_swept_ = false;
   bool needs_sweep_ = false, needs_reindex_ = false, is_pumping_ = false;

@@ -85,6 +85,7 @@ Async<> Orchestrator::read_switches() {
   std::vector<Command> commands;
   commands.emplace_back("EXISTS", board_.keys().paused());
   commands.emplace_back("SMEMBERS", board_.keys().cancelled());
+  commands.emplace_back("HGETALL", board_.keys().cancel_reasons());
   auto options = redis::CallOptions().idempotent();
   auto replies = co_await board_.client().batch(std::move(commands), options);
   for (auto& reply : replies)
@@ -95,7 +96,10 @@ Async<> Orchestrator::read_switches() {
     log::info(is_paused ? "orchestrator.paused" : "orchestrator.resumed");
   is_paused_ = is_paused;
   cancelled_.clear();
-  for (const auto& item : replies[1]->items) cancelled_.insert(item.text);
+  for (const auto& item : replies[1]->items) {
+    const auto* reason = replies[2]->find(item.text);
+    cancelled_[item.text] = reason ? reason->text : "";
+  }
   co_return ok;
 }
 

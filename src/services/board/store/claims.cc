@@ -28,11 +28,14 @@ Result<> check_change(const Claim& read, const Claim& changed) {
 }
 
 Fields changed_fields(const Claim& read, const Claim& changed) {
-  auto before = to_fields(read), after = to_fields(changed);
-  std::erase_if(after, [&before](const auto& field) {
+  auto before = to_fields(read), after = to_fields(changed), different = after;
+  std::erase_if(different, [&before](const auto& field) {
     return std::ranges::find(before, field) != before.end();
   });
-  return after;
+  for (const auto& [name, value] : before)
+    if (std::ranges::find(after, name, &Fields::value_type::first) == after.end())
+      different.emplace_back(name, "");
+  return different;
 }
 
 void append_successor(const BoardKeys& board, const Claim& read,

@@ -162,6 +162,9 @@ Fields to_fields(const Claim& c) {
                 {"granted_agent_image_id", c.granted_agent_image_id}};
   if (c.children_before > 0)
     fields.emplace_back("warren_children_before", std::to_string(c.children_before));
+  if (c.untaken_since > UnixTime{})
+    fields.emplace_back("warren_untaken_since",
+                        std::to_string(parts::milliseconds(c.untaken_since)));
   return fields;
 }
 
@@ -204,6 +207,7 @@ Result<Claim> claim_from(std::string_view key, const redis::Reply& hash) {
   c.artefact_expected = parse_boolean(from.text("artefact_expected"));
   c.granted_agent_image_id = from.text("granted_agent_image_id");
   c.children_before = parse_integer(from.text("warren_children_before")).value_or(0);
+  c.untaken_since = parts::unix_time(parse_integer(from.text("warren_untaken_since")).value_or(0));
   c.revision = from.text("warren_revision");
   from.need_own_id(c.id);
   from.need_uuid("artefact_id", c.artefact_id);

@@ -49,8 +49,9 @@ class BoardKeys {
   std::string children(std::string_view id) const { return in("x:children:", id); }
   std::string orchestrator() const { return in("x:orchestrating"); }  // a lease
   std::string paused() const { return in("x:paused"); }
-  std::string cancelled() const { return in("x:cancelled"); }  // goals
-  std::string nothing() const { return in("x:-"); }            // never exists
+  std::string cancelled() const { return in("x:cancelled"); }            // goals
+  std::string cancel_reasons() const { return in("x:cancel_reasons"); }  // by goal
+  std::string nothing() const { return in("x:-"); }                      // never exists
 
   const std::string& root() const { return root_; }  // "holt:demo:"
   // Where whoever holds that lease has the key of its session, and hears of grants.

@@ -90,6 +90,11 @@ Result<> check_phase(const Claim& claim) {
   return checked;
 }
 
+bool is_granted(const Claim& claim) {
+  return !claim.granted_review_agents.empty() || !claim.granted_parallel_agents.empty() ||
+         !claim.granted_exclusive_agent.empty();
+}
+
 bool is_hex(char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); }
 
 }  // namespace
@@ -109,6 +114,16 @@ std::optional<BidType> parse_bid_type(std::string_view text) {
   return parse<BidType>(bid_types, text);
 }
 std::optional<Phase> parse_phase(std::string_view text) { return parse<Phase>(phases, text); }
+
+bool is_untaken(const Claim& claim) {
+  return claim.untaken_since > UnixTime{} && claim.status == ClaimStatus::pending_review &&
+         !claim.phase_state && !is_granted(claim);
+}
+
+bool was_left_alone(const Claim& claim) {
+  return claim.status == ClaimStatus::complete && claim.phase_state && !is_granted(claim) &&
+         claim.phase_state->granted_agents.empty() && claim.phase_state->received.empty();
+}
 
 Result<> check(const Artefact& artefact) {
   auto checked = check_id("id", artefact.id);

@@ -106,12 +106,23 @@ struct Claim {
   // Ours (warren_children_before): what came of the artefact up to this place came before this
   // claim, and counts for an earlier one on the same artefact.
   std::int64_t children_before = 0;
+  // Ours (warren_untaken_since): the time for bids was over then, and nobody who had bid wanted it.
+  // The Go program lets it stand when it takes such a claim up: see is_untaken.
+  UnixTime untaken_since{};
   std::string revision;  // ours (warren_revision): another one after every change; Board sets it
 
   bool operator==(const Claim&) const = default;
 };
 
+// Open, and waiting for somebody who wants it.
+bool is_untaken(const Claim& claim);
+// It ended as complete because all who were asked left it alone: nothing was done for it.
+bool was_left_alone(const Claim& claim);
+
 using Bids = std::map<std::string, BidType>;  // by role
+
+// In the place of an image, for a role whose tools are processes.
+inline constexpr std::string_view no_image = "process";
 
 // The most that we write. What others wrote is read at any length.
 namespace limits {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "services/board/store/json_parts.h"
+#include "services/board/watch/text.h"
 
 namespace warren::watch {
 
@@ -72,6 +73,15 @@ bool is_approval(std::string_view payload) {
   auto value = parts::parse(payload);
   return value && ((value->is_object() && value->get_object().empty()) ||
                    (value->is_array() && value->get_array().empty()));
+}
+
+std::string why_of(const Artefact& failure) {
+  auto value = parts::parse(failure.payload);
+  if (value && value->is_object())
+    if (auto reason = parts::text(value->get_object().if_contains("reason"));
+        reason && !reason->empty())
+      return *std::move(reason);
+  return std::string(first_line(failure.payload));
 }
 
 std::vector<Happening> history_of(Artefact artefact) {

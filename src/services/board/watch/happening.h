@@ -26,6 +26,8 @@ bool is_terminal(const Happening& happening);
 std::vector<Happening> history_of(board::Artefact artefact);
 // A review approves when its payload is an empty JSON object or array.
 bool is_approval(std::string_view payload);
+// What a Failure tells: its reason, or the first line of its payload where it has none.
+std::string why_of(const board::Artefact& failure);
 
 // What it is about; empty as far as it does not say.
 struct Subject {

@@ -16,6 +16,7 @@ namespace {
 // `name@sha256:<hex>` and `sha256:<hex>`: what tells images apart is the hash.
 std::string image_mark(std::string_view image) {
   constexpr std::string_view kind = "sha256:";
+  if (image == no_image) return "";
   auto at = image.rfind(kind);
   if (at != image.npos) image.remove_prefix(at + kind.size());
   return image.empty() ? "" : "@" + shown(image.substr(0, 12));
@@ -26,8 +27,11 @@ std::string line(const Artefact& artefact) {
     return fmt::format("🎉 Workflow completed: Terminal artefact created (type={}, id={})",
                        shown(artefact.type), shown(artefact.id));
   if (artefact.structural_type == StructuralType::review || artefact.version > 1) return {};
-  return fmt::format("✨ Artefact created: by={}, type={}, id={}", shown(artefact.produced_by_role),
-                     shown(artefact.type), shown(artefact.id));
+  auto text =
+      fmt::format("✨ Artefact created: by={}, type={}, id={}", shown(artefact.produced_by_role),
+                  shown(artefact.type), shown(artefact.id));
+  if (artefact.structural_type != StructuralType::failure) return text;
+  return fmt::format("{} ({})", text, cut(shown(why_of(artefact)), 200));
 }
 
 std::string line(const Claim& claim) {
@@ -40,6 +44,12 @@ std::string word_of(const WorkflowEvent& event, std::string_view member) {
   const auto* value = event.data.if_contains(member);
   if (!value || value->is_null()) return {};
   return shown(value->is_string() ? std::string(value->get_string()) : json::serialize(*value));
+}
+
+// The roles in agent_names.
+std::string words_of(const WorkflowEvent& event) {
+  auto words = parts::words(event.data.if_contains("agent_names")).value_or(Words());
+  return shown(fmt::format("{}", fmt::join(words, ", ")));
 }
 
 std::string with_reason(std::string text, const WorkflowEvent& event) {
@@ -74,6 +84,17 @@ std::string line(const WorkflowEvent& event) {
   if (is == "claim_terminated")
     return with_reason("🛑 Claim terminated: claim=" + word("claim_id"), event);
   if (is == "claim_queued") return with_reason("🚦 Claim queued: claim=" + word("claim_id"), event);
+  if (is == "bids_missing")
+    return fmt::format("⌛ Bids missing: claim={}, from={}", word("claim_id"), words_of(event));
+  if (is == "claim_untaken")
+    return with_reason("💤 Nobody took it: claim=" + word("claim_id"), event);
+  if (is == "claim_retried")
+    return fmt::format("🔁 Claim retried: claim={}, artefact={}", word("claim_id"),
+                       word("artefact_id"));
+  if (is == "goal_cancelled")
+    return with_reason("🛑 Goal cancelled: goal=" + word("goal_id"), event);
+  if (is == "orchestrator_paused") return with_reason("⏸ Paused", event);
+  if (is == "orchestrator_resumed") return "▶ Resumed";
   return "❓ Unknown event: " + shown(is);
 }
 
@@ -175,7 +196,9 @@ std::string_view long_type(std::string_view shown_type) {
 }
 
 std::string table_row(const Artefact& artefact, UnixTime now) {
-  auto payload = cut(shown(first_line(artefact.payload)), payload_width);
+  bool is_failure = artefact.structural_type == StructuralType::failure;
+  auto told = is_failure ? why_of(artefact) : std::string(first_line(artefact.payload));
+  auto payload = cut(shown(told), payload_width);
   auto version = artefact.version == 1 ? std::string("-") : fmt::format("v{}", artefact.version);
   return row(shown(artefact.id.substr(0, 8)), std::move(version), short_type(artefact.type),
              cut(shown(artefact.produced_by_role), role_width), age_of(artefact.created_at, now),

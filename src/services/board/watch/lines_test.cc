@@ -41,7 +41,7 @@ TEST_CASE("artefacts and claims have the lines of the Go program") {
   CHECK(line_of(heard("artefact_events", artefact_json("Standard", 1))) ==
         "✨ Artefact created: by=Coder, type=CodeCommit, id=" + id1);
   CHECK(line_of(heard("artefact_events", artefact_json("Failure", 1))) ==
-        "✨ Artefact created: by=Coder, type=CodeCommit, id=" + id1);
+        "✨ Artefact created: by=Coder, type=CodeCommit, id=" + id1 + " (a <b>)");
   CHECK(line_of(heard("artefact_events", artefact_json("Terminal", 1))) ==
         "🎉 Workflow completed: Terminal artefact created (type=CodeCommit, id=" + id1 + ")");
   CHECK(line_of(heard("artefact_events", artefact_json("Review", 1))).empty());
@@ -64,6 +64,11 @@ TEST_CASE("workflow events have the lines of the Go program, and ours have some 
                       R"({"agent_image_id":"coder@sha256:0123456789abcdef","agent_name":"A",)"
                       R"("claim_id":"c","grant_type":"exclusive"})") ==
         "🏆 Claim granted: agent=A@0123456789ab, claim=c, type=exclusive");
+  CHECK(
+      workflow_line(
+          "claim_granted",
+          R"({"agent_image_id":"process","agent_name":"A","claim_id":"c","grant_type":"review"})") ==
+      "🏆 Claim granted: agent=A, claim=c, type=review");
   CHECK(workflow_line("review_approved", R"({"original_artefact_id":"u","reviewer_role":"R"})") ==
         "✅ Review Approved: by=R for artefact u");
   CHECK(workflow_line("review_rejected",
@@ -82,6 +87,14 @@ TEST_CASE("workflow events have the lines of the Go program, and ours have some 
         "🛑 Claim terminated: claim=c (cancelled)");
   CHECK(workflow_line("claim_queued", R"({"claim_id":"c","reason":"2 of 2 workers are busy"})") ==
         "🚦 Claim queued: claim=c (2 of 2 workers are busy)");
+  CHECK(workflow_line("bids_missing", R"({"claim_id":"c","agent_names":["A","B"]})") ==
+        "⌛ Bids missing: claim=c, from=A, B");
+  CHECK(
+      workflow_line("claim_untaken", R"({"claim_id":"c","reason":"nobody bid for it in time"})") ==
+      "💤 Nobody took it: claim=c (nobody bid for it in time)");
+  for (const auto* ours : {"claim_retried", "goal_cancelled", "orchestrator_paused",
+                           "orchestrator_resumed", "claim_queued", "claim_terminated"})
+    CHECK_MESSAGE(!workflow_line(ours, "{}").contains("Unknown"), ours);
   CHECK(workflow_line("moon_rose\\u001b[2J", "null") == "❓ Unknown event: moon_rose?[2J");
   CHECK(workflow_line("bid_submitted", "null") == "🙋 Bid submitted: agent=, claim=, type=");
 }

@@ -16,6 +16,7 @@ class Workflow {
   bool takes(const Happening& happening);
   enum class State { open, completed, failed };
   State state() const { return state_; }
+  const std::string& why() const { return why_; }  // it failed
 
  private:
   bool takes(const board::Artefact& artefact);
@@ -24,6 +25,20 @@ class Workflow {
 
   std::unordered_set<std::string> artefacts_, claims_;
   State state_ = State::open;
+  std::string why_;
 };
+
+// What is still to be done for a goal, from the board itself: of an end that nobody tells (a claim
+// that all left alone, one that was cancelled, an event that was missed) nothing else knows.
+struct Progress {
+  std::size_t artefacts = 0;
+  std::size_t under_way = 0;  // claims that somebody bids or works on, or that wait in a queue
+  std::size_t unclaimed = 0;  // artefacts that an orchestrator has to claim
+  std::vector<std::string> questions;  // that wait for an answer
+  std::vector<std::string> untaken;    // claims that nobody has taken
+  std::vector<std::string> reasons;    // of the claims that were terminated, as they were found
+  bool is_over() const { return under_way == 0 && unclaimed == 0 && questions.empty(); }
+};
+Async<Progress> progress_of(Board board, std::string goal_id);
 
 }  // namespace warren::watch
