@@ -11,8 +11,8 @@
 
 #include "base/log.h"
 #include "measure.h"
-#include "proof/testkit/redis_server.h"
 #include "proof/testkit/run.h"
+#include "proof/testkit/servers/redis_server.h"
 #include "report.h"
 #include "services/board/orchestrator/orchestrator.h"
 #include "services/board/store/feed.h"

@@ -12,10 +12,10 @@
 #include "primitives/catalog/pg_pool.h"
 #include "primitives/catalog/postgres.h"
 #include "primitives/catalog/redis.h"
-#include "proof/testkit/etcd_server.h"
-#include "proof/testkit/postgres_server.h"
-#include "proof/testkit/redis_server.h"
 #include "proof/testkit/run.h"
+#include "proof/testkit/servers/etcd_server.h"
+#include "proof/testkit/servers/postgres_server.h"
+#include "proof/testkit/servers/redis_server.h"
 #include "report.h"
 
 namespace warren::bench {

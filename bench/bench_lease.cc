@@ -12,8 +12,8 @@
 #include "primitives/lease/lease.h"
 #include "primitives/lease/scripts.h"
 #include "proof/testkit/process.h"
-#include "proof/testkit/redis_server.h"
 #include "proof/testkit/run.h"
+#include "proof/testkit/servers/redis_server.h"
 #include "redis/resp/parser.h"
 #include "report.h"
 

@@ -2,8 +2,8 @@
 // the cluster is in its memory and in its routing table.
 #include "bench_foghorn.h"
 #include "measure.h"
-#include "proof/testkit/redis_server.h"
 #include "proof/testkit/run.h"
+#include "proof/testkit/servers/redis_server.h"
 #include "report.h"
 #include "services/foghorn/balance/view.h"
 #include "services/foghorn/state/cluster.h"

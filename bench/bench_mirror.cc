@@ -13,8 +13,8 @@
 #include "primitives/mirror/mirror.h"
 #include "primitives/mirror/scripts.h"
 #include "proof/testkit/faulty_link.h"
-#include "proof/testkit/redis_server.h"
 #include "proof/testkit/run.h"
+#include "proof/testkit/servers/redis_server.h"
 #include "report.h"
 
 using namespace warren;

@@ -3,8 +3,8 @@
 #include "bench_primitives.h"
 #include "measure.h"
 #include "primitives/once/once.h"
-#include "proof/testkit/redis_server.h"
 #include "proof/testkit/run.h"
+#include "proof/testkit/servers/redis_server.h"
 #include "report.h"
 
 namespace warren::bench {

@@ -10,8 +10,8 @@
 #include "bench_foghorn.h"
 #include "measure.h"
 #include "net/http/client.h"
-#include "proof/testkit/redis_server.h"
 #include "proof/testkit/run.h"
+#include "proof/testkit/servers/redis_server.h"
 #include "report.h"
 
 namespace warren::bench {

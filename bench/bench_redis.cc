@@ -12,9 +12,9 @@
 
 #include "base/log.h"
 #include "measure.h"
-#include "proof/testkit/redis_server.h"
 #include "proof/testkit/run.h"
-#include "proof/testkit/sentinel_trio.h"
+#include "proof/testkit/servers/redis_server.h"
+#include "proof/testkit/servers/sentinel_trio.h"
 #include "redis/client.h"
 #include "report.h"
 

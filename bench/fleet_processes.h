@@ -7,7 +7,7 @@
 
 #include "net/http/pool.h"
 #include "primitives/lease/token.h"
-#include "proof/testkit/redis_server.h"
+#include "proof/testkit/servers/redis_server.h"
 #include "services/fleet/wire/wire.h"
 
 namespace warren::bench {

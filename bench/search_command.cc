@@ -3,7 +3,7 @@
 #include <charconv>
 #include <cstdlib>
 
-#include "base/child.h"
+#include "base/host/child.h"
 #include "measure.h"
 
 namespace warren::bench {

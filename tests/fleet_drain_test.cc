@@ -3,9 +3,9 @@
 
 #include "net/http/pool.h"
 #include "net/http/server.h"
-#include "proof/testkit/etcd_server.h"
 #include "proof/testkit/faulty_link.h"
-#include "proof/testkit/postgres_server.h"
+#include "proof/testkit/servers/etcd_server.h"
+#include "proof/testkit/servers/postgres_server.h"
 #include "tests/with_fleet_processes.h"
 
 namespace warren::fleet {

@@ -2,8 +2,8 @@
 #include <set>
 
 #include "proof/testkit/faulty_link.h"
-#include "proof/testkit/redis_cluster.h"
-#include "proof/testkit/sentinel_trio.h"
+#include "proof/testkit/servers/redis_cluster.h"
+#include "proof/testkit/servers/sentinel_trio.h"
 #include "services/instance/registry.h"
 #include "with_sessions.h"
 

@@ -9,7 +9,7 @@
 #include <set>
 #include <thread>
 
-#include "base/child.h"
+#include "base/host/child.h"
 #include "proof/testkit/temp_folder.h"
 #include "search/query/search.h"
 #include "search_fetched.h"

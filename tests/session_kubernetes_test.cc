@@ -8,8 +8,8 @@
 
 #include "net/http/client.h"
 #include "net/http/target.h"
-#include "proof/testkit/process_kubelet.h"
-#include "proof/testkit/redis_server.h"
+#include "proof/testkit/servers/process_kubelet.h"
+#include "proof/testkit/servers/redis_server.h"
 #include "services/session/kubernetes/kubernetes_driver.h"
 #include "services/session/names.h"
 #include "tests/with_kube.h"

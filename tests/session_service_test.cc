@@ -6,7 +6,7 @@
 
 #include "net/http/client.h"
 #include "net/http/target.h"
-#include "proof/testkit/redis_server.h"
+#include "proof/testkit/servers/redis_server.h"
 #include "tests/with_sandboxes.h"
 
 using namespace warren;

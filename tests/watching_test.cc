@@ -4,7 +4,7 @@
 #include <map>
 
 #include "proof/testkit/process.h"
-#include "proof/testkit/redis_cluster.h"
+#include "proof/testkit/servers/redis_cluster.h"
 #include "services/board/watch/lines.h"
 #include "services/board/watch/watcher.h"
 #include "with_board.h"

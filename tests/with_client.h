@@ -2,10 +2,10 @@
 // A client for the length of one test.
 #include <doctest/doctest.h>
 
-#include "proof/testkit/redis_cluster.h"
-#include "proof/testkit/redis_server.h"
 #include "proof/testkit/run.h"
-#include "proof/testkit/sentinel_trio.h"
+#include "proof/testkit/servers/redis_cluster.h"
+#include "proof/testkit/servers/redis_server.h"
+#include "proof/testkit/servers/sentinel_trio.h"
 #include "redis/client.h"
 
 namespace warren {

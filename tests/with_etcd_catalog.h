@@ -1,7 +1,7 @@
 #pragma once
 // A catalog in an etcd of its own, as the suite for all engines wants it.
 #include "primitives/catalog/etcd.h"
-#include "proof/testkit/etcd_server.h"
+#include "proof/testkit/servers/etcd_server.h"
 
 namespace warren {
 

@@ -8,7 +8,7 @@
 #include <sstream>
 
 #include "net/http/client.h"
-#include "proof/testkit/redis_server.h"
+#include "proof/testkit/servers/redis_server.h"
 #include "services/fleet/wire/wire.h"
 #include "tests/with_git_server.h"
 

@@ -7,8 +7,8 @@
 #include <sstream>
 
 #include "proof/testkit/process.h"
-#include "proof/testkit/redis_server.h"
 #include "proof/testkit/run.h"
+#include "proof/testkit/servers/redis_server.h"
 #include "proof/testkit/temp_folder.h"
 
 namespace warren {

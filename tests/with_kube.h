@@ -2,8 +2,8 @@
 // One API server for all cases of a program, since it takes seconds to start; each case has a
 // namespace of its own.
 #include "net/kube/client.h"
-#include "proof/testkit/kube_server.h"
 #include "proof/testkit/run.h"
+#include "proof/testkit/servers/kube_server.h"
 
 namespace warren::kube {
 

@@ -1,8 +1,8 @@
 #pragma once
 // A catalog in a real PostgreSQL, for the length of one test.
 #include "primitives/catalog/postgres.h"
-#include "proof/testkit/postgres_server.h"
 #include "proof/testkit/run.h"
+#include "proof/testkit/servers/postgres_server.h"
 
 namespace warren {
 

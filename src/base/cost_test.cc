@@ -5,7 +5,7 @@
 #include <new>
 
 #include "base/log.h"
-#include "base/trace.h"
+#include "base/trace/trace.h"
 
 namespace {
 thread_local std::size_t allocations = 0;

@@ -4,9 +4,9 @@
 #include <thread>
 
 #include "cli/test_shell.h"
-#include "proof/testkit/redis_cluster.h"
 #include "proof/testkit/run.h"
-#include "proof/testkit/sentinel_trio.h"
+#include "proof/testkit/servers/redis_cluster.h"
+#include "proof/testkit/servers/sentinel_trio.h"
 
 namespace warren {
 

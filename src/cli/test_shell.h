@@ -8,7 +8,7 @@
 #include <fstream>
 
 #include "proof/testkit/process.h"
-#include "proof/testkit/redis_server.h"
+#include "proof/testkit/servers/redis_server.h"
 #include "proof/testkit/temp_folder.h"
 
 namespace warren {

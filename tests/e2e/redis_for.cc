@@ -9,8 +9,8 @@
 
 #include <cstdlib>
 
-#include "proof/testkit/redis_cluster.h"
-#include "proof/testkit/sentinel_trio.h"
+#include "proof/testkit/servers/redis_cluster.h"
+#include "proof/testkit/servers/sentinel_trio.h"
 
 using namespace warren;
 

@@ -1,7 +1,7 @@
 // warren init: a crew that works, to begin with.
 #include <fmt/format.h>
 
-#include "base/folder.h"
+#include "base/host/folder.h"
 #include "cli/board/crew_file.h"
 
 namespace warren::cli {

@@ -8,7 +8,7 @@
 #include <charconv>
 #include <filesystem>
 
-#include "base/child.h"
+#include "base/host/child.h"
 #include "cli/progress.h"
 #include "cli/say.h"
 #include "cli/search/fleet.h"

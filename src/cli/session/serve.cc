@@ -6,7 +6,7 @@
 #include <charconv>
 #include <fstream>
 
-#include "base/folder.h"
+#include "base/host/folder.h"
 #include "base/log.h"
 #include "cli/fleet/settings.h"
 #include "cli/instance/instances.h"

@@ -6,8 +6,8 @@
 #include <fstream>
 
 #include "base/base64.h"
-#include "base/child.h"
 #include "base/config.h"
+#include "base/host/child.h"
 #include "base/log.h"
 #include "net/kube/object.h"
 

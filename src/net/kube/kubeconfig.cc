@@ -4,7 +4,7 @@
 #include <fstream>
 
 #include "base/base64.h"
-#include "base/folder.h"
+#include "base/host/folder.h"
 #include "base/yaml.h"
 
 namespace warren::kube {

@@ -6,9 +6,9 @@
 #include <sstream>
 
 #include "primitives/catalog/etcd/keys.h"
-#include "proof/testkit/etcd_server.h"
 #include "proof/testkit/faulty_link.h"
 #include "proof/testkit/run.h"
+#include "proof/testkit/servers/etcd_server.h"
 
 namespace warren {
 

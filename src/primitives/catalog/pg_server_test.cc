@@ -4,8 +4,8 @@
 
 #include "primitives/catalog/pg_pool.h"
 #include "primitives/catalog/pg_statements.h"
-#include "proof/testkit/postgres_server.h"
 #include "proof/testkit/run.h"
+#include "proof/testkit/servers/postgres_server.h"
 
 using namespace warren;
 

@@ -7,8 +7,8 @@
 
 #include "primitives/catalog/scripts.h"
 #include "proof/sim/model_redis.h"
-#include "proof/testkit/redis_server.h"
 #include "proof/testkit/run.h"
+#include "proof/testkit/servers/redis_server.h"
 
 namespace warren {
 namespace {

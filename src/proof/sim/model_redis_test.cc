@@ -8,8 +8,8 @@
 #include <set>
 
 #include "proof/sim/random.h"
-#include "proof/testkit/redis_server.h"
 #include "proof/testkit/run.h"
+#include "proof/testkit/servers/redis_server.h"
 #include "redis/connection/conversation.h"
 
 using namespace warren;

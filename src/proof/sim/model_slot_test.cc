@@ -8,7 +8,7 @@
 
 #include "proof/sim/model_redis.h"
 #include "proof/sim/random.h"
-#include "proof/testkit/redis_cluster.h"
+#include "proof/testkit/servers/redis_cluster.h"
 #include "redis/connection/conversation.h"
 
 using namespace warren;

@@ -3,7 +3,7 @@
 #include <doctest/doctest.h>
 
 #include "proof/testkit/process.h"
-#include "proof/testkit/redis_server.h"
+#include "proof/testkit/servers/redis_server.h"
 
 using namespace warren;
 

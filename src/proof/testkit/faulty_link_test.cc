@@ -7,8 +7,8 @@
 #include <boost/asio/redirect_error.hpp>
 #include <boost/asio/write.hpp>
 
-#include "proof/testkit/redis_server.h"
 #include "proof/testkit/run.h"
+#include "proof/testkit/servers/redis_server.h"
 
 using namespace warren;
 using asio::ip::tcp;

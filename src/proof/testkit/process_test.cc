@@ -7,8 +7,8 @@
 #include <set>
 
 #include "proof/testkit/ports.h"
-#include "proof/testkit/redis_server.h"
 #include "proof/testkit/run.h"
+#include "proof/testkit/servers/redis_server.h"
 #include "proof/testkit/victim.h"
 
 using namespace warren;

@@ -2,9 +2,9 @@
 
 #include <fmt/format.h>
 
-#include "proof/testkit/redis_cluster.h"
 #include "proof/testkit/run.h"
-#include "proof/testkit/sentinel_trio.h"
+#include "proof/testkit/servers/redis_cluster.h"
+#include "proof/testkit/servers/sentinel_trio.h"
 #include "proof/torture/clocks.h"
 #include "proof/torture/lease_worker.h"
 

@@ -10,7 +10,7 @@
 
 #include "proof/history/history.h"
 #include "proof/testkit/faulty_link.h"
-#include "proof/testkit/redis_server.h"
+#include "proof/testkit/servers/redis_server.h"
 #include "redis/settings.h"
 
 namespace warren::torture {

@@ -2,8 +2,8 @@
 
 #include <fmt/format.h>
 
-#include "proof/testkit/etcd_server.h"
-#include "proof/testkit/postgres_server.h"
+#include "proof/testkit/servers/etcd_server.h"
+#include "proof/testkit/servers/postgres_server.h"
 
 namespace warren::torture {
 

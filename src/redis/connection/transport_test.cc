@@ -16,8 +16,8 @@
 #include <thread>
 
 #include "proof/testkit/faulty_link.h"
-#include "proof/testkit/redis_server.h"
 #include "proof/testkit/run.h"
+#include "proof/testkit/servers/redis_server.h"
 
 using namespace warren;
 using namespace warren::redis;

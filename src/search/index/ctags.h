@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "base/child.h"
+#include "base/host/child.h"
 #include "search/index/symbols.h"
 
 namespace warren::search {

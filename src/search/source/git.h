@@ -1,7 +1,7 @@
 #pragma once
 // git as a child.
-#include "base/child.h"
-#include "base/git.h"
+#include "base/host/child.h"
+#include "base/host/git.h"
 
 namespace warren::search {
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "base/child.h"
+#include "base/host/child.h"
 #include "proof/testkit/temp_folder.h"
 
 namespace warren::search {

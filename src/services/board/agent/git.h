@@ -1,6 +1,6 @@
 #pragma once
 // The few things that an agent asks git.
-#include "base/git.h"
+#include "base/host/git.h"
 #include "services/board/agent/tool.h"
 
 namespace warren::agent {

@@ -6,7 +6,7 @@
 #include <charconv>
 #include <map>
 
-#include "base/folder.h"
+#include "base/host/folder.h"
 #include "base/log.h"
 #include "services/board/agent/contract.h"
 #include "services/board/agent/git.h"

@@ -6,7 +6,7 @@
 //
 // Whoever made the repository, or a tool in a container that may write the workspace, may have put
 // anything at either place: links, pipes, records that name a home folder. So both are reached by
-// descriptors and through no link (base/folder.h), and a tree is removed only when its name is of
+// descriptors and through no link (base/host/folder.h), and a tree is removed only when its name is of
 // our form, it is a real folder directly in ours, and git has it on record. What else is there is
 // left alone.
 //

@@ -9,7 +9,7 @@
 #include <cerrno>
 #include <cstdlib>
 
-#include "base/folder.h"
+#include "base/host/folder.h"
 #include "services/fleet/fetch/remote_git.h"
 
 namespace warren::fleet {

@@ -11,7 +11,7 @@
 #include <cstring>
 #include <fstream>
 
-#include "base/git.h"
+#include "base/host/git.h"
 #include "base/log.h"
 #include "search/source/git.h"
 

@@ -10,7 +10,7 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "base/git.h"
+#include "base/host/git.h"
 #include "services/fleet/fetch/trouble.h"
 
 namespace warren::fleet {

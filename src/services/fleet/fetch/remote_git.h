@@ -1,7 +1,7 @@
 #pragma once
 // git that talks to a remote: the second way in which Warren runs it, for exactly two commands.
 //
-// The first (base/git.h) allows no transport. This one allows one: that of the URL. Everything else
+// The first (base/host/git.h) allows no transport. This one allows one: that of the URL. Everything else
 // is as there: nobody's settings but ours, no hooks, no prompts, no lazy fetches, no submodules, no
 // maintenance behind our back. What a server may do to us is bounded:
 //
@@ -17,7 +17,7 @@
 // These block, for a thread of a pool. `stop`, once readable, ends them with Errc::cancelled.
 #include <map>
 
-#include "base/child.h"
+#include "base/host/child.h"
 #include "services/fleet/fetch/credentials.h"
 
 namespace warren::fleet {

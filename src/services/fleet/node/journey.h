@@ -15,7 +15,7 @@
 #include <string>
 #include <string_view>
 
-#include "base/trace.h"
+#include "base/trace/trace.h"
 
 namespace warren::fleet {
 

@@ -10,7 +10,7 @@
 #include <cstring>
 #include <set>
 
-#include "base/folder.h"
+#include "base/host/folder.h"
 #include "services/session/drivers/spec_json.h"
 
 namespace warren::session {

@@ -26,7 +26,7 @@
 #include <vector>
 
 #include "base/task.h"
-#include "base/trace.h"
+#include "base/trace/trace.h"
 
 namespace boost::asio::ssl {
 class context;

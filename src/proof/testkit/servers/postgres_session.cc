@@ -1,4 +1,4 @@
-#include "proof/testkit/postgres_session.h"
+#include "proof/testkit/servers/postgres_session.h"
 
 #include <fmt/format.h>
 #include <libpq-fe.h>

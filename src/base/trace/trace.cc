@@ -1,10 +1,10 @@
-#include "base/trace.h"
+#include "base/trace/trace.h"
 
 #include <sys/random.h>
 
 #include <algorithm>
 
-#include "base/otlp.h"
+#include "base/trace/otlp.h"
 
 namespace warren {
 

@@ -1,4 +1,4 @@
-#include "proof/testkit/redis_cluster.h"
+#include "proof/testkit/servers/redis_cluster.h"
 
 #include <fmt/format.h>
 

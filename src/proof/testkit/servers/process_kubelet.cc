@@ -1,4 +1,4 @@
-#include "proof/testkit/process_kubelet.h"
+#include "proof/testkit/servers/process_kubelet.h"
 
 #include <unistd.h>
 

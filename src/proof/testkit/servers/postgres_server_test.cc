@@ -1,4 +1,4 @@
-#include "proof/testkit/postgres_server.h"
+#include "proof/testkit/servers/postgres_server.h"
 
 #include <signal.h>
 #include <unistd.h>

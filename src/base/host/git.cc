@@ -1,4 +1,4 @@
-#include "base/git.h"
+#include "base/host/git.h"
 
 #include <stdlib.h>
 

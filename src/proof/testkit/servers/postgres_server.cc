@@ -1,4 +1,4 @@
-#include "proof/testkit/postgres_server.h"
+#include "proof/testkit/servers/postgres_server.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

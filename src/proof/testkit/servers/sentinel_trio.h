@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "proof/testkit/redis_server.h"
+#include "proof/testkit/servers/redis_server.h"
 
 namespace warren::inline testkit {
 

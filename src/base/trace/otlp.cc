@@ -1,4 +1,4 @@
-#include "base/otlp.h"
+#include "base/trace/otlp.h"
 
 #include <algorithm>
 #include <boost/asio/as_tuple.hpp>

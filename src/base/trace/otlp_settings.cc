@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "base/nearest.h"
-#include "base/otlp.h"
+#include "base/trace/otlp.h"
 
 namespace warren {
 

@@ -1,4 +1,4 @@
-#include "proof/testkit/etcd_server.h"
+#include "proof/testkit/servers/etcd_server.h"
 
 #include <arpa/inet.h>
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-#include "base/child.h"
+#include "base/host/child.h"
 
 #include <fcntl.h>
 #include <poll.h>

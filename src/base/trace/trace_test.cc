@@ -1,4 +1,4 @@
-#include "base/trace.h"
+#include "base/trace/trace.h"
 
 #include <doctest/doctest.h>
 
@@ -14,7 +14,7 @@
 #include <deque>
 #include <filesystem>
 
-#include "base/otlp.h"
+#include "base/trace/otlp.h"
 
 using namespace warren;
 namespace http = boost::beast::http;

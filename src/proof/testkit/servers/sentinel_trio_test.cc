@@ -1,4 +1,4 @@
-#include "proof/testkit/sentinel_trio.h"
+#include "proof/testkit/servers/sentinel_trio.h"
 
 #include <doctest/doctest.h>
 

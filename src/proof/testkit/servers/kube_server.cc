@@ -1,4 +1,4 @@
-#include "proof/testkit/kube_server.h"
+#include "proof/testkit/servers/kube_server.h"
 
 #include <cstdlib>
 #include <fstream>

@@ -1,4 +1,4 @@
-#include "base/folder.h"
+#include "base/host/folder.h"
 
 #include <doctest/doctest.h>
 #include <sys/stat.h>

@@ -1,4 +1,4 @@
-#include "base/folder.h"
+#include "base/host/folder.h"
 
 #include <dirent.h>
 #include <fcntl.h>

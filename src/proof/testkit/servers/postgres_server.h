@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "proof/testkit/ports.h"
-#include "proof/testkit/postgres_session.h"
 #include "proof/testkit/process.h"
+#include "proof/testkit/servers/postgres_session.h"
 #include "proof/testkit/temp_folder.h"
 
 namespace warren::inline testkit {

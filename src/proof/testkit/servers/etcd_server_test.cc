@@ -1,4 +1,4 @@
-#include "proof/testkit/etcd_server.h"
+#include "proof/testkit/servers/etcd_server.h"
 
 #include <doctest/doctest.h>
 

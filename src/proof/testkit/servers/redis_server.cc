@@ -1,4 +1,4 @@
-#include "proof/testkit/redis_server.h"
+#include "proof/testkit/servers/redis_server.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
