@@ -3,7 +3,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help up demo down build test test-k8s sanitize soak bench lint fmt clean setup
+.PHONY: help up demo down build test test-k8s sanitize soak bench bench-beside lint fmt clean setup
 BIN := build/release/bin
 
 help: ## this list
@@ -39,6 +39,9 @@ bench: build ## the benchmarks, or one with PART=redis; also to build/bench/<par
 	@mkdir -p build/bench
 	@for program in $(BIN)/bench_$(or $(PART),*); do \
 	  part=$${program##*/bench_}; $$program | tee build/bench/$$part.jsonl; done
+
+bench-beside: setup ## the benchmarks beside those of revision BASE, taking turns
+	@scripts/beside $(BASE) $(PART)
 
 lint: setup ## layout, layers, promises, and clang-tidy on what has changed since it found nothing
 	@scripts/lint
