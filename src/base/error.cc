@@ -36,7 +36,7 @@ std::string_view name(Errc code) {
   std::abort();
 }
 
-bool passes(const Error& error) {
+bool may_retry(const Error& error) {
   switch (error.code) {
     case Errc::unavailable:
     case Errc::overloaded:

@@ -27,14 +27,40 @@ enum class Errc {
 
 std::string_view name(Errc code);
 
-struct Error {
-  Errc code;
-  std::string what;  // one line, for people
+// Which failure it is, where the code alone does not say. The module that fails declares its own:
+//
+//   namespace redis::causes { inline constexpr Cause wrong_password("redis.wrong_password"); }
+//
+// The command line has one table from cause to hint, and the lint sees that no cause is missing
+// from it.
+class Cause {
+ public:
+  constexpr Cause() = default;
+  consteval explicit Cause(std::string_view word) : word_(word) {}
+
+  std::string_view word() const { return word_; }
+  explicit operator bool() const { return !word_.empty(); }
+  bool operator==(const Cause&) const = default;
+
+ private:
+  std::string_view word_;  // "<module>.<failure>"; empty where nobody needs to know more
 };
 
-// It is expected to pass by itself: the same may succeed later. Everything else fails again until
-// somebody changes something. After an unknown_outcome repeat only what may be done twice.
-bool passes(const Error& error);
+struct Error {
+  Error(Errc error_code, std::string text) : code(error_code), what(std::move(text)) {}
+  Error(Errc error_code, Cause which, std::string about, std::string text)
+      : code(error_code), cause(which), subject(std::move(about)), what(std::move(text)) {}
+
+  Errc code;            // what a program does next
+  Cause cause;          // which failure
+  std::string subject;  // what it is about: a name, a path, a holder
+  std::string what;     // one line, for people: no program reads it
+};
+
+// The failure is expected to pass by itself: the same call may succeed later. Everything else fails
+// again until somebody changes something. After an unknown_outcome repeat only what may be done
+// twice.
+bool may_retry(const Error& error);
 
 struct Ok {};
 inline constexpr Ok ok;
@@ -56,6 +82,14 @@ class [[nodiscard]] Result<void> : public std::expected<void, Error> {
 template <class... Args>
 std::unexpected<Error> fail(Errc code, fmt::format_string<Args...> format, Args&&... args) {
   return std::unexpected(Error{code, fmt::format(format, std::forward<Args>(args)...)});
+}
+
+// return fail(Errc::denied, causes::wrong_password, user, "wrong password for {}", user);
+template <class... Args>
+std::unexpected<Error> fail(Errc code, Cause cause, std::string subject,
+                            fmt::format_string<Args...> format, Args&&... args) {
+  return std::unexpected(
+      Error(code, cause, std::move(subject), fmt::format(format, std::forward<Args>(args)...)));
 }
 
 // Logs and aborts. A process that is wrong about itself must not go on renewing its leases: once

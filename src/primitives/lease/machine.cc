@@ -310,7 +310,7 @@ void LeaseMachine::on_session_reply(const Flight& flight, const Result<redis::Re
   auto sent = flaws_.deadline_from_reply ? now : flight.sent;
   if (!reply) {
     session.next = now + std::max<Clock::duration>(terms_.ttl / 20, 10ms);
-    if (!session.exists && !passes(reply.error())) {
+    if (!session.exists && !may_retry(reply.error())) {
       for_each([&](LeaseId id, Record& record) {
         if (record.state == LeaseState::asking && needs_session(record))
           end(id, record, reply.error().code, reply.error().what);
@@ -385,7 +385,7 @@ void LeaseMachine::on_failed(LeaseId id, Record& record, const Flight& flight, c
   if (is_late && flight.is_release)
     record.release_time = std::min<Clock::duration>(2 * record.release_time, ttl(record));
   // A script whose keys went away under it ends with an error of its own, and may be run again.
-  bool will_pass = passes(error) || LeaseSteps::are_needed(error);
+  bool will_pass = may_retry(error) || LeaseSteps::are_needed(error);
   if (!will_pass && flight.is_release) return abandon(id, record, error, now);
   if (flight.is_release) record.why = error;
   if (!will_pass && !is_held(record) && record.state != LeaseState::ended)

@@ -253,7 +253,7 @@ void Machine::on_write_reply(Clock::time_point now, Request request, const Resul
   }
   Error error = reply ? Error{Errc::protocol, "the script answered " + redis::to_string(*reply)}
                       : reply.error();
-  if (!passes(error) && !is_of_old_epoch(error)) {
+  if (!may_retry(error) && !is_of_old_epoch(error)) {
     blocked_since_.reset();
     ++counters_.refused_writes;
     return outbox_.on_refused(error);

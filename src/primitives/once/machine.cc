@@ -234,7 +234,7 @@ void OnceMachine::on_no_answer(Id id, Flight& flight, const Sent& sent, const Er
     return update(id, flight, now);
   }
   bool has_worked = flight.state != State::asking && sent.about == Sent::About::take;
-  if (!passes(error) && !has_worked) {
+  if (!may_retry(error) && !has_worked) {
     conclude(id, flight, std::unexpected(error));
     return end(id, flight);
   }

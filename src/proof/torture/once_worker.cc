@@ -104,7 +104,7 @@ awaitable<void> Worker::want(ThingId thing, Wish wish, Clock::duration patience)
     event.token = token_of(outcome->record.token);
     event.value = value_of(outcome->record);
   } else {
-    event.value = passes(outcome.error()) ? 1 : 0;
+    event.value = may_retry(outcome.error()) ? 1 : 0;
   }
   note(event);
 }

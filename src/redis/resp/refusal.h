@@ -20,7 +20,7 @@ enum class Refusal {
 Refusal classify(std::string_view error);
 
 // An error reply as an Error, with the server's own words. What passes by itself is unavailable, so
-// that passes() is true of it; what the user may not do is denied; the rest is refused.
+// that may_retry() is true of it; what the user may not do is denied; the rest is refused.
 Error error_of(const Reply& reply);
 // "WRONGTYPE" of "WRONGTYPE Operation against …".
 std::string_view error_word(std::string_view text);

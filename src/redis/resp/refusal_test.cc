@@ -104,18 +104,18 @@ TEST_CASE("an error reply says whether it passes by itself, and what the client 
     auto error = error_of(Reply{Reply::Kind::error, 0, std::string(words), {}});
     CHECK(error.code == code);
     CHECK(error.what == words);
-    CHECK(passes(error) == does_pass);
+    CHECK(may_retry(error) == does_pass);
   }
 }
 
 TEST_CASE("what passes by itself is what was not reached, not answered, or not taken now") {
   for (auto code : {Errc::unavailable, Errc::overloaded, Errc::timeout, Errc::unknown_outcome}) {
     CAPTURE(name(code));
-    CHECK(passes({code, ""}));
+    CHECK(may_retry({code, ""}));
   }
   for (auto code : {Errc::invalid, Errc::not_found, Errc::held_elsewhere, Errc::lease_lost,
                     Errc::denied, Errc::refused, Errc::protocol, Errc::cancelled}) {
     CAPTURE(name(code));
-    CHECK_FALSE(passes({code, ""}));
+    CHECK_FALSE(may_retry({code, ""}));
   }
 }

@@ -156,7 +156,7 @@ Async<Instance> Registry::stand_by(LeaseSession& session, InstanceTerms terms,
     auto joined = co_await join(session, terms);
     bool is_taken = !joined && joined.error().what == taken.what;
     // Without Redis nobody has anything to do but to wait for it.
-    if (!is_taken && (joined || !passes(joined.error()))) co_return joined;
+    if (!is_taken && (joined || !may_retry(joined.error()))) co_return joined;
     auto rest = co_await client_.ask(redis::Command("PTTL", keys_.lock(terms.name)));
     auto wait = std::chrono::milliseconds(rest ? std::max<std::int64_t>(rest->number, 10) : 1000);
     auto order = co_await orders.next(Clock::now() + wait);

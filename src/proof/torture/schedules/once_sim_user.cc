@@ -251,7 +251,7 @@ void OnceUser::conclude(Id id, Call& call) {
     note(Kind::answered, call.thing, call.number, record.token, value_of(record), call.asked);
     if (outcome->how != OnceHow::unconfirmed) known_[call.thing] = record;
   } else {
-    note(Kind::ended, call.thing, call.number, {}, passes(outcome.error()) ? 1 : 0, call.asked);
+    note(Kind::ended, call.thing, call.number, {}, may_retry(outcome.error()) ? 1 : 0, call.asked);
   }
   auto done = std::move(call.done);
   machine_.leave(id);

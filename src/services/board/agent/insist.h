@@ -11,7 +11,7 @@ template <class Call>
 auto insist(Call call) -> decltype(call()) {
   for (Clock::duration pause = 100ms;; pause = std::min<Clock::duration>(pause * 2, 5s)) {
     auto result = co_await call();
-    if (result || !passes(result.error())) co_return result;
+    if (result || !may_retry(result.error())) co_return result;
     log::debug("agent.waited", "why", result.error().what);
     co_await sleep_for(pause);
     auto state = co_await asio::this_coro::cancellation_state;

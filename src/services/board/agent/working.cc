@@ -79,7 +79,7 @@ Async<bool> Agent::deliver(const Claim& claim, BidType type, Artefact result) {
     auto delivered = co_await deliver_once(claim, type, result);
     auto state = co_await asio::this_coro::cancellation_state;
     if (delivered || is_cancelled(state)) co_return delivered;
-    auto level = passes(delivered.error()) ? log::Level::warn : log::Level::error;
+    auto level = may_retry(delivered.error()) ? log::Level::warn : log::Level::error;
     log::event(level, "agent.result_kept", "role", role_.name, "claim", claim.id, "why",
                delivered.error().what);
     co_await sleep_for(pause);
@@ -97,7 +97,7 @@ Async<bool> Agent::deliver_once(const Claim& claim, BidType type, const Artefact
     co_return false;
   }
   auto written = co_await write(claim, result);
-  if (!written && !passes(written.error())) written = co_await give_up(claim, written.error());
+  if (!written && !may_retry(written.error())) written = co_await give_up(claim, written.error());
   if (!written) co_return std::unexpected(written.error());
   co_return true;
 }
@@ -108,7 +108,7 @@ Async<> Agent::give_up(const Claim& claim, const Error& why) {
   auto reason = fmt::format("what {} made could not be written: {}", role_.name, why.what);
   auto failure = agent::failure_of(role_, claim, reason);
   auto told = co_await write(claim, std::move(failure));
-  if (!told && !passes(told.error())) {
+  if (!told && !may_retry(told.error())) {
     auto ended = co_await orchestrator::cancel(board_, claim.id, reason);
     if (ended)
       told = ok;

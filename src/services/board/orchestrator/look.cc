@@ -48,7 +48,7 @@ awaitable<void> Orchestrator::claim(Part target) {
   }
   --looks_;
   pump();
-  if (made || note(made.error(), "claim an artefact", target.id) || !passes(made.error()))
+  if (made || note(made.error(), "claim an artefact", target.id) || !may_retry(made.error()))
     co_return;
   co_await sleep_for(retry_after);
   auto state = co_await asio::this_coro::cancellation_state;
@@ -100,7 +100,7 @@ Orchestrator::Outcome Orchestrator::judge(OpenClaim& open, const Error& error) {
     return Outcome::done;
   }
   if (note(error, "decide on a claim", id)) return Outcome::done;
-  return passes(error) ? Outcome::later : Outcome::done;  // done: until the next sweep
+  return may_retry(error) ? Outcome::later : Outcome::done;  // done: until the next sweep
 }
 
 Async<> Orchestrator::read(OpenClaim& open) {
@@ -130,7 +130,7 @@ Async<> Orchestrator::read(OpenClaim& open) {
       auto received = co_await board_.artefact(result);
       if (received)
         children->items.push_back(*std::move(received));
-      else if (passes(received.error()))
+      else if (may_retry(received.error()))
         co_return std::unexpected(received.error());
     }
   open.facts.claim = *std::move(claim);
