@@ -56,6 +56,11 @@ bool may_retry(const Error& error) {
   std::abort();
 }
 
+Error within(std::string_view where, Error error) {
+  error.what = fmt::format("{}: {}", where, error.what);
+  return error;
+}
+
 void broken_invariant(const char* file, int line, std::string_view what) {
   log::error("process.aborted", "broken", what, "at", fmt::format("{}:{}", file, line));
   std::abort();

@@ -47,11 +47,12 @@ class Cause {
 };
 
 struct Error {
+  Error() = default;  // for a place that is filled later
   Error(Errc error_code, std::string text) : code(error_code), what(std::move(text)) {}
   Error(Errc error_code, Cause which, std::string about, std::string text)
       : code(error_code), cause(which), subject(std::move(about)), what(std::move(text)) {}
 
-  Errc code;            // what a program does next
+  Errc code = {};       // what a program does next
   Cause cause;          // which failure
   std::string subject;  // what it is about: a name, a path, a holder
   std::string what;     // one line, for people: no program reads it
@@ -61,6 +62,9 @@ struct Error {
 // again until somebody changes something. After an unknown_outcome repeat only what may be done
 // twice.
 bool may_retry(const Error& error);
+
+// The same failure, told with the place where it happened: "<where>: <what>".
+Error within(std::string_view where, Error error);
 
 struct Ok {};
 inline constexpr Ok ok;
