@@ -98,7 +98,7 @@ Async<> set_goals(Load& load, Board& board) {
     auto created = co_await board.create_artefact(artefact_of("GoalDefined", "a poem"));
     if (created)
       ++load.goals;
-    else if (!passes(created.error()))
+    else if (!may_retry(created.error()))
       load.complain("a goal: " + created.error().what);
     co_await sleep_for(100ms);
   }
