@@ -11,6 +11,7 @@
 #include <optional>
 #include <set>
 
+#include "base/causes.h"
 #include "base/nearest.h"
 
 #define TOML_EXCEPTIONS 0
@@ -193,6 +194,11 @@ Result<> check(const Config::Value& value) {
               Config::shown(value), tells ? "that has not the right form" : checked.error().what);
 }
 
+Error of_setting(Error error) {
+  error.cause = causes::bad_setting;
+  return error;
+}
+
 void ensure_declared_well(const std::vector<Setting>& settings) {
   std::set<std::string> names, variables;
   for (auto& setting : settings) {
@@ -267,13 +273,13 @@ std::map<std::string, std::string> process_environment() {
 Result<Config> Config::load(std::vector<Setting> settings, const ConfigSources& sources) {
   ensure_declared_well(settings);
   auto file = from_file(settings, sources.file);
-  if (!file) return std::unexpected(file.error());
+  if (!file) return std::unexpected(of_setting(file.error()));
   Config config;
   for (auto& setting : settings) {
     auto flag = from_flags(setting, sources.flags);
-    if (!flag) return std::unexpected(flag.error());
+    if (!flag) return std::unexpected(of_setting(flag.error()));
     auto environment = from_environment(setting, sources.environment);
-    if (!environment) return std::unexpected(environment.error());
+    if (!environment) return std::unexpected(of_setting(environment.error()));
 
     std::optional<Found> found = *flag ? *flag : *environment;
     if (auto entry = file->find(setting.name); !found && entry != file->end())
@@ -284,7 +290,7 @@ Result<Config> Config::load(std::vector<Setting> settings, const ConfigSources& 
     config.values_.push_back(found ? Value{&kept, found->value, found->origin, true}
                                    : Value{&kept, kept.fallback, "default", false});
     auto checked = check(config.values_.back());
-    if (!checked) return std::unexpected(checked.error());
+    if (!checked) return std::unexpected(of_setting(checked.error()));
   }
   for (auto& [name, value] : sources.flags)
     ensure(std::ranges::any_of(config.values_, [&](auto& v) { return v.setting->name == name; }),

@@ -7,94 +7,13 @@
 #include <charconv>
 #include <cstring>
 
+#include "base/causes.h"
 #include "base/log.h"
 #include "cli/fleet/fleet.h"
 #include "cli/foghorn/foghorn.h"
 #include "cli/session/session.h"
 
 namespace warren::cli {
-
-Exit exit_for(Errc code) {
-  switch (code) {
-    case Errc::invalid:
-      return Exit::usage;
-    case Errc::unavailable:
-    case Errc::timeout:
-      return Exit::unreachable;
-    case Errc::denied:
-      return Exit::denied;
-    case Errc::not_found:
-    case Errc::held_elsewhere:
-    case Errc::lease_lost:
-    case Errc::refused:
-    case Errc::overloaded:
-    case Errc::unknown_outcome:
-    case Errc::protocol:
-    case Errc::cancelled:
-      return Exit::failed;
-  }
-  std::abort();
-}
-
-namespace {
-
-// Of a server that is reached, but does not take this now.
-std::string hint_for_refusal(std::string_view what) {
-  switch (redis::classify(what)) {
-    case redis::Refusal::exhausted:
-      if (what.contains("OOM"))
-        return "Redis has used up its memory: raise maxmemory (redis-cli CONFIG SET maxmemory), or "
-               "delete what nobody needs";
-      return "Redis cannot write to its disk: free some space there; its log says what is wrong";
-    case redis::Refusal::later:
-      return "the server is there, but takes no commands yet; --timeout 10s waits longer";
-    case redis::Refusal::not_primary:
-      return "this server is a replica: say where the primary is with --redis-url or REDIS_URL";
-    case redis::Refusal::final:
-    case redis::Refusal::denied:
-    case redis::Refusal::moved:
-    case redis::Refusal::ask:
-      return "";
-  }
-  std::abort();
-}
-
-}  // namespace
-
-std::string hint_for(const Error& error) {
-  switch (error.code) {
-    case Errc::unavailable:
-      if (auto hint = hint_for_refusal(error.what); !hint.empty()) return hint;
-      return "start it (redis-server), or say where it is: --redis-url redis://HOST:PORT, or "
-             "REDIS_URL";
-    case Errc::timeout:
-      if (error.what.starts_with("the orchestrator")) return "a longer --timeout waits longer";
-      return "the server is stopped, overloaded or behind a firewall; --timeout 10s waits longer";
-    case Errc::protocol:
-      return "check host and port (--redis-url, REDIS_URL); a server with TLS wants rediss://";
-    case Errc::denied:
-      if (error.what.contains("certificate"))
-        return "name the CA that signed it with --redis-tls-ca FILE, or REDIS_TLS_CA";
-      if (error.what.contains("NOPERM"))
-        return "the ACL of this Redis user lacks a key, a channel or a command that this needs: "
-               "`ACL LOG` of redis-cli shows which";
-      if (error.what.contains("password"))
-        return "set REDIS_PASSWORD, or REDIS_PASSWORD_FILE to a file that holds it, and for an ACL "
-               "user REDIS_USERNAME";
-      return "";
-    case Errc::unknown_outcome:
-      return "it may have been done all the same: look before you repeat it";
-    case Errc::invalid:
-    case Errc::not_found:
-    case Errc::held_elsewhere:
-    case Errc::lease_lost:
-    case Errc::refused:
-    case Errc::overloaded:
-    case Errc::cancelled:
-      return "";
-  }
-  std::abort();
-}
 
 std::vector<Setting> all_settings() {
   auto settings = redis::config_settings();
@@ -118,7 +37,8 @@ Result<Config> load_config(const Context& context) {
   log::Options options{format, config->text("log.level"), context.err.is_on(), ""};
   auto configured = log::configure(options);
   if (!configured)
-    return fail(Errc::invalid, "{}: {}", config->at("log.level").origin, configured.error().what);
+    return fail(Errc::invalid, warren::causes::bad_setting, "log.level", "{}: {}",
+                config->at("log.level").origin, configured.error().what);
   return config;
 }
 

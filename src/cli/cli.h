@@ -11,6 +11,7 @@
 #include "base/config.h"
 #include "base/printable.h"
 #include "base/task.h"
+#include "cli/hints.h"
 #include "redis/client.h"
 
 namespace CLI {
@@ -19,13 +20,6 @@ class Option;
 }  // namespace CLI
 
 namespace warren::cli {
-
-// Promised in `warren --help` and docs/cli.md.
-enum class Exit { ok = 0, failed = 1, usage = 2, unreachable = 3, denied = 4 };
-Exit exit_for(Errc code);
-// The way out, for a person; empty when the error itself says it. What is wrong with settings, or
-// with the words of a command, only main can tell.
-std::string hint_for(const Error& error);
 
 class Paint {
  public:

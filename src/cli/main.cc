@@ -220,17 +220,6 @@ std::optional<Exit> parse(CLI::App& root, std::vector<std::string> words,
   }
 }
 
-// Of an error about what the person said, and not about the world.
-std::string hint_for_words(const CLI::App& root, const Context& context, const Error& error) {
-  auto config = load_config(context);
-  // The files of TLS are read when they are needed.
-  bool is_file = error.what.starts_with("cannot read ") || error.what.contains(" PEM ");
-  if (!config || !redis::settings_from(*config) || is_file)
-    return "`--help` lists the settings, and the places where they can be given";
-  return error.what.starts_with("--") ? fmt::format("see `{} --help`", path_of(asked_for(root)))
-                                      : "";
-}
-
 Exit run(int argc, char** argv) {
   auto environment = process_environment();
   auto program = std::filesystem::path(argc > 0 ? argv[0] : "warren").filename().string();
@@ -248,9 +237,8 @@ Exit run(int argc, char** argv) {
   if (result) return *result;
   std::fflush(stdout);  // what was found out before the error comes before it
   const auto& error = result.error();
-  report(err, error.what,
-         error.code == Errc::invalid ? hint_for_words(root, context, error) : hint_for(error));
-  return exit_for(error.code);
+  report(err, error.what, hint_for(error, path_of(asked_for(root))));
+  return exit_for(error);
 }
 
 // A stream that was closed must not become the first file that is opened: what is meant for people

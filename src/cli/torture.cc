@@ -7,6 +7,7 @@
 #include <random>
 #include <set>
 
+#include "cli/causes.h"
 #include "cli/cli.h"
 #include "cli/progress.h"
 #include "cli/scratch.h"
@@ -205,11 +206,14 @@ void add_torture(CLI::App& root, Action& chosen) {
                              .length = std::chrono::seconds(std::stoll(value_of(*seconds)))};
       options.schedules = is_given(*schedules) ? std::stoull(value_of(*schedules)) : 0;
       if (options.engine != "redis" && options.what != "catalog")
-        return fail(Errc::invalid, "--catalog is for warren torture catalog; all is with Redis");
+        return fail(Errc::invalid, causes::bad_words, "--catalog",
+                    "--catalog is for warren torture catalog; all is with Redis");
       if (options.engine != "redis" && options.is_sim)
-        return fail(Errc::invalid, "--sim has a model of Redis only: leave out --catalog");
+        return fail(Errc::invalid, causes::bad_words, "--sim",
+                    "--sim has a model of Redis only: leave out --catalog");
       if (options.schedules > 0 && !options.is_sim)
-        return fail(Errc::invalid, "--schedules is for --sim; real rounds have --seconds");
+        return fail(Errc::invalid, causes::bad_words, "--schedules",
+                    "--schedules is for --sim; real rounds have --seconds");
       options.seed = is_given(*seed) ? std::stoull(value_of(*seed)) : random_seed();
       return torture_all(options, context);
     };

@@ -104,7 +104,7 @@ class Call {
   struct Detours {
     std::vector<std::string> trail;  // where a cluster sent it
     bool asking = false;             // the next attempt is announced with ASKING
-    std::string last;                // what the last server that refused it said
+    Error last;                      // why the last server refused it
   };
   Detours& detours() {
     if (!detours_) detours_ = std::make_unique<Detours>();

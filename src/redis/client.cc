@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "redis/causes.h"
 #include "redis/topology/cluster.h"
 #include "redis/topology/router.h"
 
@@ -113,7 +114,7 @@ Async<Reply> Client::run(const Script& script, std::vector<std::string> keys,
   CommandOperation by_hash(*this, script.by_hash(keys, args), options);
   const Call& first = by_hash;  // an operation is awaited in place: std::move moves nothing
   auto reply = co_await std::move(by_hash);
-  if (reply || error_word(reply.error().what) != "NOSCRIPT") co_return reply;
+  if (reply || reply.error().cause != causes::unknown_script) co_return reply;
   CommandOperation by_source(*this, script.by_source(keys, args), options);
   if (first.may_have_run()) by_source.set_may_have_run();
   co_return co_await std::move(by_source);
@@ -142,8 +143,8 @@ Result<Client::Attempts> Client::begin(const Command& command, CallOptions optio
 }
 
 // What the shared connection does not follow either is the caller's business.
-Refusal Client::refusal_of(const Error& error) const {
-  auto refusal = classify(error.what);
+Refusal Client::to_follow(const Error& error) const {
+  auto refusal = refusal_of(error);
   auto mode = dialer_.settings().mode;
   if (refusal == Refusal::denied || refusal == Refusal::exhausted) return Refusal::final;
   bool redirects = refusal == Refusal::moved || refusal == Refusal::ask;
@@ -155,14 +156,14 @@ Refusal Client::refusal_of(const Error& error) const {
 // error becomes the one for the caller.
 awaitable<bool> Client::tries_again(Error& error, Attempts& attempts) {
   const auto& options = attempts.options;
-  auto refusal = refusal_of(error);
+  auto refusal = to_follow(error);
   bool unreachable = (error.code == Errc::unavailable || error.code == Errc::timeout) &&
-                     classify(error.what) == Refusal::final;
+                     refusal_of(error) == Refusal::final;
   bool is_lost = error.code == Errc::unknown_outcome;
   if (is_lost) attempts.may_have_run = true;
   attempts.asks = false;
   if (refusal == Refusal::ask) {
-    auto to = parse_redirection(error.what, attempts.server);
+    auto to = parse_redirection(error.subject, attempts.server);
     if (to) attempts.server = to->address;
     attempts.asks = to.has_value();
   }
@@ -210,8 +211,8 @@ Async<Durable> Client::durable(Command command, int replicas, CallOptions option
     if (attempts->asks) {
       written = co_await unless(closing(), write_asking(command, replicas, *attempts));
     } else if (by_server && attempts->server == Address{}) {
-      written = std::unexpected(
-          router_->problem().value_or(Error{Errc::unavailable, "the slot map is not known yet"}));
+      written = std::unexpected(router_->problem().value_or(
+          on_the_way({Errc::unavailable, "the slot map is not known yet"})));
     } else {
       auto& lane = durable_lane(attempts->server);
       written = co_await lane.write(command, replicas, attempts->options);
@@ -282,7 +283,7 @@ Async<Reply> Client::block_once(Command command, Attempts& attempts) {
     co_return fail(Errc::unknown_outcome, "it was sent and not answered: {}", replies.error().what);
   Result<Reply> result = std::move(replies->back());
   if (result->is_error()) result = std::unexpected(error_of(*result));
-  if (result || refusal_of(result.error()) == Refusal::final) {
+  if (result || to_follow(result.error()) == Refusal::final) {
     idle_.push_back(std::move(*conversation));
     if (idle_.size() > idle_limit) idle_.erase(idle_.begin());
   }

@@ -133,7 +133,7 @@ class Client final : public Submitter {
   };
   Result<Attempts> begin(const Command& command, CallOptions options) const;
   awaitable<bool> tries_again(Error& error, Attempts& attempts);
-  Refusal refusal_of(const Error& error) const;
+  Refusal to_follow(const Error& error) const;
   awaitable<void> closing();
 
   DurableLane& durable_lane(const Address& server);

@@ -51,8 +51,9 @@ Async<Durable> DurableLane::write(Command command, int replicas, CallOptions opt
       break;
   }
   if (early) co_return fail(Errc::cancelled, "the caller left");
-  co_return fail(problem_ ? problem_->code : Errc::timeout, "{} was not sent in time: {}",
-                 describe(write->command), problem_ ? problem_->what : "others came first");
+  auto words = describe(write->command) + " was not sent in time";
+  auto why = problem_.value_or(Error{Errc::timeout, "others came first"});
+  co_return std::unexpected(within(words, std::move(why)));
 }
 
 void DurableLane::leave(Write& write) {

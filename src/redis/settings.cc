@@ -8,6 +8,8 @@
 #include <climits>
 #include <optional>
 
+#include "base/causes.h"
+
 namespace warren::redis {
 
 namespace {
@@ -491,6 +493,10 @@ std::vector<Setting> config_settings() {
   };
 }
 
-Result<Settings> settings_from(const Config& config) { return Reader(config).read(); }
+Result<Settings> settings_from(const Config& config) {
+  auto settings = Reader(config).read();
+  if (!settings) settings.error().cause = warren::causes::bad_setting;
+  return settings;
+}
 
 }  // namespace warren::redis

@@ -16,6 +16,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "base/causes.h"
+
 namespace warren {
 
 namespace {
@@ -188,7 +190,9 @@ Result<std::size_t> Child::exchange(std::string_view& input, bool is_all, char* 
     if (ready < 0 && errno == EINTR) continue;
     if (ready == 0 && Clock::now() < deadline) continue;  // later than one poll can wait
     if (ready == 0) return fail(Errc::timeout, "the child does not answer");
-    if (ready < 0) return fail(Errc::unavailable, "poll: {}", std::strerror(errno));
+    if (ready < 0)
+      return fail(Errc::unavailable, warren::causes::no_resources, "", "poll: {}",
+                  std::strerror(errno));
     if (files[2].revents != 0) return fail(Errc::cancelled, "nobody waits for the child");
     if (files[1].revents != 0) {
       auto wrote = write_quietly(input_, input);
@@ -199,7 +203,9 @@ Result<std::size_t> Child::exchange(std::string_view& input, bool is_all, char* 
     if (files[0].revents == 0) continue;
     auto got = ::read(output_, into, size);
     if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return fail(Errc::unavailable, "read: {}", std::strerror(errno));
+    if (got < 0)
+      return fail(Errc::unavailable, warren::causes::no_resources, "", "read: {}",
+                  std::strerror(errno));
     return static_cast<std::size_t>(got);
   }
 }
@@ -219,7 +225,9 @@ int Child::wait() {
 
 Result<int> Child::wait(Clock::time_point deadline) {
   int process = static_cast<int>(syscall(SYS_pidfd_open, pid_, 0));
-  if (process < 0) return fail(Errc::unavailable, "pidfd_open: {}", std::strerror(errno));
+  if (process < 0)
+    return fail(Errc::unavailable, warren::causes::no_resources, "", "pidfd_open: {}",
+                std::strerror(errno));
   std::array<pollfd, 2> files{{{process, POLLIN, 0}, {stop_, POLLIN, 0}}};
   int ready = 0;
   do ready = poll(files.data(), files.size(), patience_until(deadline));
@@ -262,7 +270,7 @@ Result<std::string> run_child(const ChildTerms& terms, std::string_view input,
   for (;;) {
     auto got =
         child->exchange(input, true, buffer.data(), buffer.size(), Clock::now() + longest_silence);
-    if (!got) return fail(got.error().code, "{}: {}", terms.argv[0], got.error().what);
+    if (!got) return std::unexpected(within(terms.argv[0], got.error()));
     if (*got == 0) break;
     if (output.size() + *got > most_output)
       return fail(Errc::overloaded, "{} says more than {} MB", terms.argv[0], most_output >> 20);

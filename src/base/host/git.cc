@@ -8,6 +8,8 @@
 #include <cstring>
 #include <fstream>
 
+#include "base/causes.h"
+
 namespace warren::git {
 
 namespace {
@@ -128,10 +130,12 @@ bool is_hash(std::string_view text) {
 Result<PrivateGit> PrivateGit::create(const Layout& layout) {
   std::error_code error;
   auto place = fs::temp_directory_path(error);
-  if (error) return fail(Errc::unavailable, "TMPDIR: {}", error.message());
+  if (error)
+    return fail(Errc::unavailable, warren::causes::no_resources, "", "TMPDIR: {}", error.message());
   std::string name = place / "warren-git-XXXXXX";
   if (!mkdtemp(name.data()))
-    return fail(Errc::unavailable, "{}: {}", place.string(), std::strerror(errno));
+    return fail(Errc::unavailable, warren::causes::no_resources, place.string(), "{}: {}",
+                place.string(), std::strerror(errno));
   PrivateGit made(layout, name);
   for (const char* part : {"refs", "info"}) fs::create_directory(made.folder_ / part, error);
   fs::create_symlink(layout.common / "info/exclude", made.folder_ / "info/exclude", error);
@@ -142,7 +146,8 @@ Result<PrivateGit> PrivateGit::create(const Layout& layout) {
   head.close();
   config.close();
   if (error || !head || !config)
-    return fail(Errc::unavailable, "{} cannot be written: {}", name, error.message());
+    return fail(Errc::unavailable, warren::causes::no_resources, "", "{} cannot be written: {}",
+                name, error.message());
   return made;
 }
 

@@ -5,6 +5,7 @@
 #include <fstream>
 #include <iostream>
 
+#include "base/causes.h"
 #include "cli/instance/which.h"
 #include "services/board/store/encoding.h"
 #include "services/board/store/json_parts.h"
@@ -40,7 +41,8 @@ class Lines {
     std::string bytes(1u << 16, '\0');
     while (auto got = std::fread(bytes.data(), 1, bytes.size(), stdin))
       if (std::fwrite(bytes.data(), 1, got, file_) != got)
-        return fail(Errc::unavailable, "no room for what is read: {}", std::strerror(errno));
+        return fail(Errc::unavailable, warren::causes::no_resources, "",
+                    "no room for what is read: {}", std::strerror(errno));
     rewind();
     return ok;
   }
@@ -64,7 +66,7 @@ class Lines {
     return *std::move(decoded);
   }
   std::unexpected<Error> at(const Error& error) const {
-    return std::unexpected(Error{error.code, fmt::format("line {}: {}", number_, error.what)});
+    return std::unexpected(within(fmt::format("line {}", number_), error));
   }
   std::size_t number() const { return number_; }
 
@@ -157,7 +159,7 @@ class Importer {
           [&](const auto& each) { return decide(each, *hash, bids_from(*bids), writes); },
           some[i].what);
       if (!decided)
-        co_return fail(decided.error().code, "line {}: {}", some[i].line, decided.error().what);
+        co_return std::unexpected(within(fmt::format("line {}", some[i].line), decided.error()));
     }
     auto done = co_await board_.client().batch(std::move(writes), options);
     for (const auto& each : done)

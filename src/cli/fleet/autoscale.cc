@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "base/log.h"
+#include "cli/causes.h"
 #include "cli/fleet/fleet.h"
 #include "cli/fleet/settings.h"
 #include "cli/instance/which.h"
@@ -104,16 +105,19 @@ Examples
       terms.least = std::stoul(value_of(*least));
       terms.most = std::stoul(value_of(*most));
       if (terms.least > terms.most)
-        return fail(Errc::invalid, "--least {} is more than --most {}", terms.least, terms.most);
+        return fail(Errc::invalid, causes::bad_words, "--least",
+                    "--least {} is more than --most {}", terms.least, terms.most);
       auto config = load_config(with_log(given));
       if (!config) return std::unexpected(config.error());
       terms.token = config->text("fleet.token");
       auto flags = split(value_of(*words));
       auto kind_of = value_of(*kind);
       if (kind_of != "local" && !flags.empty())
-        return fail(Errc::invalid, "--node-flags is for --driver local");
+        return fail(Errc::invalid, causes::bad_words, "--node-flags",
+                    "--node-flags is for --driver local");
       if ((kind_of == "kubernetes") != is_given(*set))
-        return fail(Errc::invalid, "--statefulset NAME and --driver kubernetes go together");
+        return fail(Errc::invalid, causes::bad_words, "--statefulset",
+                    "--statefulset NAME and --driver kubernetes go together");
       if (kind_of == "kubernetes") {
         auto access = kube::find_access(given.sources.environment, value_of(*context));
         if (!access) return std::unexpected(access.error());

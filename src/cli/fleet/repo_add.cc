@@ -5,6 +5,7 @@
 #include <fstream>
 #include <map>
 
+#include "cli/causes.h"
 #include "cli/fleet/fleet.h"
 #include "cli/fleet/settings.h"
 #include "cli/progress.h"
@@ -142,7 +143,8 @@ Result<std::vector<Wanted>> repositories_of(const std::vector<std::string>& word
                 "name a repository, a file that lists some (--from FILE), or a folder with some in "
                 "and below it (--below DIR)");
   if (!as.empty() && wanted.size() > 1)
-    return fail(Errc::invalid, "--as names one repository, and there are {}", wanted.size());
+    return fail(Errc::invalid, causes::bad_words, "--as",
+                "--as names one repository, and there are {}", wanted.size());
   if (!as.empty()) wanted.front().name = as;
   return wanted;
 }

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "cli/causes.h"
 #include "cli/fleet/fleet.h"
 #include "cli/fleet/settings.h"
 #include "cli/instance/instances.h"
@@ -173,8 +174,9 @@ Example
       settings.poll = *parse_duration(value_of(*poll));
       settings.gone_after = *parse_duration(value_of(*gone_after));
       if (settings.gone_after > most_grace)
-        return fail(Errc::invalid, "--gone-after {}: use at most {}h, or 0s for never",
-                    value_of(*gone_after), most_grace / 1h);
+        return fail(Errc::invalid, causes::bad_words, "--gone-after",
+                    "--gone-after {}: use at most {}h, or 0s for never", value_of(*gone_after),
+                    most_grace / 1h);
       settings.verify = *parse_duration(value_of(*verify));
       settings.threads = std::stoi(value_of(*threads));
       settings.builds = std::stoi(value_of(*builds));

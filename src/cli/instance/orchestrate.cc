@@ -6,6 +6,7 @@
 
 #include "base/log.h"
 #include "cli/board/crew_file.h"
+#include "cli/causes.h"
 #include "cli/instance/daemon.h"
 #include "cli/instance/daemon_log.h"
 #include "cli/instance/which.h"
@@ -132,7 +133,8 @@ Async<Exit> orchestrate(redis::Client& client, OrchestratorOptions& options) {
 Result<Exit> orchestrate(const Context& context, const std::string& crew_file,
                          OrchestratorOptions& options) {
   if (options.stands_by && options.terms.name.empty())
-    return fail(Errc::invalid, "--standby needs --name: whose place is it to take?");
+    return fail(Errc::invalid, causes::bad_words, "--standby",
+                "--standby needs --name: whose place is it to take?");
   auto crew = find_crew(context, crew_file);
   if (!crew) return std::unexpected(crew.error());
   options.crew = *std::move(crew);
@@ -186,9 +188,7 @@ void add_orchestrate(CLI::App& root, Action& chosen) {
       if (is_given(*report_to)) options.report_to = std::stoi(value_of(*report_to));
       signal(SIGPIPE, SIG_IGN);
       auto ended = orchestrate(context, crew_file, options);
-      if (!ended)
-        report(options.report_to, fmt::format("error {} {}", static_cast<int>(ended.error().code),
-                                              printable(ended.error().what)));
+      if (!ended) report(options.report_to, "error " + line_of(ended.error()));
       return ended;
     };
   });

@@ -8,13 +8,16 @@
 
 #include <fstream>
 
+#include "base/causes.h"
 #include "base/uuid.h"
 #include "cli/board/crew_file.h"
+#include "cli/causes.h"
 #include "cli/instance/boards.h"
 #include "cli/instance/daemon_log.h"
 #include "cli/instance/instances.h"
 #include "cli/redis/survey.h"
 #include "cli/say.h"
+#include "services/instance/causes.h"
 
 extern char** environ;
 
@@ -63,7 +66,8 @@ Result<Daemon> start_daemon(const Context& context, const UpOptions& options,
   Daemon daemon;
   daemon.log = *folder / fmt::format("{}-{}.log", options.prefix, uuid4());
   std::array<int, 2> ends{};
-  if (pipe2(ends.data(), O_CLOEXEC) != 0) return fail(Errc::unavailable, "no pipe can be had");
+  if (pipe2(ends.data(), O_CLOEXEC) != 0)
+    return fail(Errc::unavailable, warren::causes::no_resources, "", "no pipe can be had");
   posix_spawn_file_actions_t files;
   posix_spawn_file_actions_init(&files);
   posix_spawn_file_actions_addopen(&files, 0, "/dev/null", O_RDONLY, 0);
@@ -89,7 +93,8 @@ Result<Daemon> start_daemon(const Context& context, const UpOptions& options,
   daemon.report = ends[0];
   if (error != 0) {
     ::close(ends[0]);
-    return fail(Errc::unavailable, "the orchestrator cannot be started: {}", std::strerror(error));
+    return fail(Errc::unavailable, warren::causes::no_resources, "",
+                "the orchestrator cannot be started: {}", std::strerror(error));
   }
   return daemon;
 }
@@ -121,16 +126,14 @@ std::string end_of(const std::filesystem::path& file) {
 // As the documents print it.
 Exit explain(const Error& error, const UpOptions& options, const std::string& program) {
   fmt::print(stderr, "Error: {}\n", printable(error.what));
-  if (error.what.starts_with("Instance name")) {
+  if (error.cause == instance::causes::name_taken) {
     fmt::print(stderr, "Try: {} list (to see active instances)\n", program);
     fmt::print(stderr, "Try: {} down --name {} (to stop existing instance)\n", program,
                options.name);
     fmt::print(stderr, "Try: {} up --name {}-2 (to use a different name)\n", program, options.name);
-  } else if (error.what.starts_with("workspace")) {
-    auto owner = error.what.substr(0, error.what.size() - 1);
-    owner = owner.substr(owner.rfind('\'') + 1);
+  } else if (error.cause == instance::causes::workspace_taken) {
     fmt::print(stderr, "Use --force to override this check, or run '{} down --name {}' first\n",
-               program, printable(owner));
+               program, printable(error.subject));
   }
   return Exit::failed;
 }
@@ -219,10 +222,10 @@ Result<Exit> up(InstanceRedis redis, UpOptions options, const std::string& progr
   std::error_code ignored;
   std::filesystem::remove(daemon->log, ignored);
   if (!line.starts_with("error "))
-    return fail(Errc::timeout, "the orchestrator was not ready within {} ms. Its last words: {}",
+    return fail(Errc::timeout, causes::not_ready, "",
+                "the orchestrator was not ready within {} ms. Its last words: {}",
                 options.timeout.count(), last.empty() ? "none" : last);
-  auto space = line.find(' ', 6);
-  Error error{static_cast<Errc>(std::stoi(line.substr(6))), line.substr(space + 1)};
+  auto error = error_in(line.substr(6));
   if (error.code != Errc::held_elsewhere) return std::unexpected(error);
   return explain(error, options, program);
 }
@@ -268,7 +271,8 @@ void add_up(CLI::App& root, Action& chosen) {
                         !is_given(*no_agents),    is_given(*resume),
                         !is_given(*unreplicated), *parse_duration(value_of(*timeout))};
       if (options.resumes && !options.name.empty())
-        return fail(Errc::invalid, "--resume finds the name itself; with --name it is not needed");
+        return fail(Errc::invalid, causes::bad_words, "--resume",
+                    "--resume finds the name itself; with --name it is not needed");
       auto started = up(std::move(*redis), std::move(options), program);
       if (!*crew && started && *started == Exit::ok)
         fmt::print("  There is no {} here, so nobody works on goals: `{} init` writes one.\n",

@@ -12,6 +12,7 @@
 #include "cli/progress.h"
 #include "cli/say.h"
 #include "cli/search/fleet.h"
+#include "search/causes.h"
 
 namespace warren::cli {
 
@@ -26,9 +27,9 @@ namespace {
 // The query again, and below it the place where it cannot be read.
 Exit complain_about_query(const Paint& paint, std::string_view query, const Error& error) {
   std::size_t column = 0;
-  std::string_view what = error.what;
-  if (what.starts_with("column "))
-    std::from_chars(what.data() + 7, what.data() + what.size(), column);
+  const auto& place = error.subject;
+  if (error.cause == search::causes::bad_query)
+    std::from_chars(place.data(), place.data() + place.size(), column);
   if (column == 0) return complain(paint, error.what, "docs/query.md has the language");
   std::string before = safe_text(query.substr(0, std::min(column - 1, query.size())));
   std::size_t width = 0;

@@ -8,6 +8,7 @@
 
 #include "base/host/folder.h"
 #include "base/log.h"
+#include "cli/causes.h"
 #include "cli/fleet/settings.h"
 #include "cli/instance/instances.h"
 #include "cli/instance/which.h"
@@ -150,7 +151,8 @@ Result<> read_routes(const ClusterOptions& options, KubernetesTerms& terms) {
                                         : Routing::none;
   terms.ingress_class = value_of(*options.ingress_class);
   if ((routes == "gateway") != is_given(*options.gateway))
-    return fail(Errc::invalid, "--routes gateway and --gateway NAME go together");
+    return fail(Errc::invalid, causes::bad_words, "--routes",
+                "--routes gateway and --gateway NAME go together");
   auto gateway = value_of(*options.gateway);
   auto slash = gateway.find('/');
   if (slash != gateway.npos) terms.gateway_space = gateway.substr(0, slash);
@@ -209,7 +211,8 @@ Result<> read_process_terms(const Options& options, Terms& terms) {
   process.is_isolated = !is_given(*options.unisolated);
   for (auto& folder : words_of_list(value_of(*options.shown))) {
     if (!folder.starts_with('/'))
-      return fail(Errc::invalid, "--show-folder {}: use whole paths", folder);
+      return fail(Errc::invalid, causes::bad_words, "--show-folder",
+                  "--show-folder {}: use whole paths", folder);
     process.shown.emplace_back(std::move(folder));
   }
   auto ports = value_of(*options.ports);

@@ -81,7 +81,7 @@ Async<HttpReply> HttpCall::read_head() {
       auto more = co_await link_->more();
       if (more && *more) continue;
       if (!more && more.error().code != Errc::unknown_outcome)
-        co_return fail(more.error().code, "{}: {}", authority_of(to_), more.error().what);
+        co_return std::unexpected(within(authority_of(to_), more.error()));
       co_return fail(Errc::unknown_outcome, "{} closed the connection without an answer",
                      authority_of(to_));
     }

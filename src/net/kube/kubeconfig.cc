@@ -205,12 +205,12 @@ Result<Access> load_kubeconfig(const std::string& list, const std::string& conte
     if (!text && text.error().code == Errc::not_found) continue;
     if (!text) return std::unexpected(text.error());
     auto file = parse_file(*text, fs::absolute(path).parent_path());
-    if (!file) return fail(file.error().code, "{}: {}", path.string(), file.error().what);
+    if (!file) return std::unexpected(within(path.string(), file.error()));
     files.push_back(*std::move(file));
   }
   if (files.empty()) return fail(Errc::not_found, "there is no kubeconfig at {}", list);
   auto access = access_of(files, context);
-  if (!access) return fail(access.error().code, "{}: {}", list, access.error().what);
+  if (!access) return std::unexpected(within(list, access.error()));
   return access;
 }
 

@@ -5,6 +5,8 @@
 #include <fstream>
 #include <sstream>
 
+#include "net/rpc/causes.h"
+
 namespace warren::rpc {
 
 namespace {
@@ -128,7 +130,7 @@ Error error_of(const grpc::Status& status) {
         return Errc::protocol;
     }
   };
-  return {code(), status.error_message()};
+  return {code(), causes::status, status.error_message(), status.error_message()};
 }
 
 }  // namespace warren::rpc

@@ -6,6 +6,7 @@
 #include "base/uuid.h"
 #include "primitives/lease/fence.h"
 #include "primitives/lease/steps.h"
+#include "redis/causes.h"
 
 namespace warren {
 
@@ -115,8 +116,7 @@ Async<redis::Reply> run_guarded(redis::Client& client, std::string fence, Fencin
   for (int i = 0; i < command.size(); ++i) args.emplace_back(command.word(i));
   static const auto script = behind_fence(scripts::guard);
   auto reply = co_await client.run(script, std::move(keys), std::move(args));
-  if (!reply && reply.error().code == Errc::refused && reply.error().what.starts_with("FENCED"))
-    co_return fail(Errc::lease_lost, "{}", reply.error().what.substr(7));
+  if (!reply) co_return std::unexpected(behind_fence(std::move(reply.error())));
   co_return reply;
 }
 
@@ -241,7 +241,7 @@ Async<redis::Reply> LeaseSession::write(LeaseMachine::Request& request, bool& ha
     replicas = std::max(replicas, int(client_.topology().nodes.size()) - 1);
   auto written =
       co_await client_.durable(script.by_hash(request.keys, request.args), replicas, options);
-  if (!written && written.error().what.starts_with("NOSCRIPT"))
+  if (!written && written.error().cause == redis::causes::unknown_script)
     written =
         co_await client_.durable(script.by_source(request.keys, request.args), replicas, options);
   if (!written) co_return std::unexpected(written.error());

@@ -313,7 +313,7 @@ void LeaseMachine::on_session_reply(const Flight& flight, const Result<redis::Re
     if (!session.exists && !may_retry(reply.error())) {
       for_each([&](LeaseId id, Record& record) {
         if (record.state == LeaseState::asking && needs_session(record))
-          end(id, record, reply.error().code, reply.error().what);
+          end(id, record, reply.error());
       });
     }
   } else if (flight.is_renewal && reply->number == 0) {
@@ -369,8 +369,9 @@ void LeaseMachine::on_lease_reply(LeaseId id, Record& record, const Flight& flig
   }
   if (!is_granted) return on_refused(id, record, flight, *reply, now);
   if (!was_held && record.terms.replicated && !has_all_replicas)
-    return end(id, record, Errc::unavailable,
-               fmt::format("lease {}: granted, but not all replicas have it", record.terms.key));
+    return end(id, record,
+               {Errc::unavailable,
+                fmt::format("lease {}: granted, but not all replicas have it", record.terms.key)});
   FencingToken token{std::uint64_t(number(*reply, 1)), std::uint64_t(number(*reply, 2))};
   record.generation = flight.generation;
   on_granted(id, record, token, flaws_.deadline_from_reply ? now : flight.sent, now);
@@ -389,7 +390,7 @@ void LeaseMachine::on_failed(LeaseId id, Record& record, const Flight& flight, c
   if (!will_pass && flight.is_release) return abandon(id, record, error, now);
   if (flight.is_release) record.why = error;
   if (!will_pass && !is_held(record) && record.state != LeaseState::ended)
-    return end(id, record, code, error.what);
+    return end(id, record, error);
   if (is_held(record)) record.is_doubted = true;
   record.next = now + patience_between_attempts;
   update(id, record, now);
@@ -401,20 +402,22 @@ void LeaseMachine::on_refused(LeaseId id, Record& record, const Flight& flight,
     // Who was handed it by message may stand in line again, by a question that came after the grant
     // was lost; and one without an answer may still arrive. Its release takes back both.
     record.is_known = record.waits || record.is_loose;
-    return end(
-        id, record, Errc::lease_lost,
-        fmt::format("lease {}: token {} is over", record.terms.key, to_string(record.token)));
+    return end(id, record,
+               {Errc::lease_lost, fmt::format("lease {}: token {} is over", record.terms.key,
+                                              to_string(record.token))});
   }
   if (!record.waits) {
     ++counters_.refused;
     record.is_known = record.is_loose;
-    return end(id, record, Errc::held_elsewhere,
-               fmt::format("lease {} is held by {}", record.terms.key,
-                           reply.items.size() > 4 ? reply.items[4].text : "somebody"));
+    return end(id, record,
+               {Errc::held_elsewhere,
+                fmt::format("lease {} is held by {}", record.terms.key,
+                            reply.items.size() > 4 ? reply.items[4].text : "somebody")});
   }
   if (number(reply, 2) < 0)
-    return end(id, record, Errc::overloaded,
-               fmt::format("lease {}: too many wait in line already", record.terms.key));
+    return end(id, record,
+               {Errc::overloaded,
+                fmt::format("lease {}: too many wait in line already", record.terms.key)});
   record.asked = flight.sent;
   record.server_us = number(reply, 3);
   record.queued_under = waiting_name(record);
@@ -438,9 +441,9 @@ void LeaseMachine::on_granted(LeaseId id, Record& record, FencingToken token,
                               Clock::time_point since, Clock::time_point now) {
   bool was_held = is_held(record);
   if (token < record.token)
-    return end(id, record, Errc::lease_lost,
-               fmt::format("lease {}: the server forgot token {}", record.terms.key,
-                           to_string(record.token)));
+    return end(id, record,
+               {Errc::lease_lost, fmt::format("lease {}: the server forgot token {}",
+                                              record.terms.key, to_string(record.token))});
   record.confirmed = std::max(record.confirmed, since);
   if (token.epoch < epoch_ || deadline(record) <= now) {
     // Of a primary that was replaced meanwhile, or too late to be of use: ask again.
@@ -537,8 +540,9 @@ void LeaseMachine::on_fenced(LeaseId id, FencingToken shown) {
     record.fenced = shown;
     return;
   }
-  end(id, record, Errc::lease_lost,
-      fmt::format("lease {}: a newer token than {} was seen", record.terms.key, to_string(shown)));
+  end(id, record,
+      {Errc::lease_lost, fmt::format("lease {}: a newer token than {} was seen", record.terms.key,
+                                     to_string(shown))});
 }
 
 void LeaseMachine::settle_fenced(LeaseId id) {
@@ -585,10 +589,12 @@ std::vector<std::pair<LeaseId, Error>> LeaseMachine::take_refusals() {
 void LeaseMachine::update(LeaseId id, Record& record, Clock::time_point now) {
   bool is_open = record.state == LeaseState::asking || record.state == LeaseState::waiting;
   if (is_open && now >= record.patience)
-    return end(id, record, Errc::timeout, fmt::format("lease {}: not ours yet", record.terms.key));
+    return end(id, record,
+               {Errc::timeout, fmt::format("lease {}: not ours yet", record.terms.key)});
   if (is_held(record) && now >= deadline(record))
-    return end(id, record, Errc::lease_lost,
-               fmt::format("lease {}: could not be renewed in time", record.terms.key));
+    return end(id, record,
+               {Errc::lease_lost,
+                fmt::format("lease {}: could not be renewed in time", record.terms.key)});
   if (record.state == LeaseState::ended && !record.is_left) return set_timer(id, record, never);
   if (record.is_left && !record.request && (!record.is_known || now >= record.patience))
     return erase(id, now);
@@ -674,8 +680,9 @@ void LeaseMachine::lose_session(Clock::time_point now) {
   for_each([&](LeaseId id, Record& record) {
     record.server_us = 0;
     if (is_held(record) && !record.terms.ttl && record.generation == lost) {
-      end(id, record, Errc::lease_lost,
-          fmt::format("lease {}: the session could not be renewed in time", record.terms.key));
+      end(id, record,
+          {Errc::lease_lost,
+           fmt::format("lease {}: the session could not be renewed in time", record.terms.key)});
     } else if (record.state == LeaseState::waiting) {
       record.next = now;
       set(id, record, LeaseState::asking);
@@ -687,9 +694,9 @@ void LeaseMachine::lose_session(Clock::time_point now) {
   renew_session(now);
 }
 
-void LeaseMachine::end(LeaseId id, Record& record, Errc code, std::string why) {
+void LeaseMachine::end(LeaseId id, Record& record, Error why) {
   if (is_held(record)) ++counters_.lost;
-  record.why = {code, std::move(why)};
+  record.why = std::move(why);
   set(id, record, LeaseState::ended);
   set_timer(id, record, never);
 }

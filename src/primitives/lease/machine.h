@@ -252,7 +252,7 @@ class LeaseMachine {
   void replace_session(Clock::time_point now);
   void abandon(LeaseId id, Record& record, const Error& why, Clock::time_point now);
   void delete_replaced(Clock::time_point now);
-  void end(LeaseId id, Record& record, Errc code, std::string why);
+  void end(LeaseId id, Record& record, Error why);
   void set(LeaseId id, Record& record, LeaseState state);
   void set_held(LeaseId id, Record& record, Clock::time_point now);
   bool is_held_up(LeaseId id, const Record& record);

@@ -2,6 +2,9 @@
 
 #include <doctest/doctest.h>
 
+#include "redis/causes.h"
+#include "redis/resp/refusal.h"
+
 using namespace warren;
 using redis::Reply;
 
@@ -639,7 +642,7 @@ TEST_CASE("in a cluster a lease is asked for again when the last one of ours has
 TEST_CASE("a lease whose keys went to another server while its script ran is asked for again") {
   Holder alice({.holder = "h", .ttl = 9s, .is_cluster = true});
   auto moved = [] {
-    return fail(Errc::refused, "ERR Script attempted to access a non local key in a cluster node");
+    return fail(Errc::refused, redis::causes::foreign_key, "", "a key is at another server");
   };
   auto id = alice.begin({"job", "alice", 3s, true});
   alice.answer(alice.sent(), moved());
@@ -735,8 +738,9 @@ TEST_CASE("a condition decides with the acquisition, and has no part in what fol
   CHECK(alice.sent().script == nullptr);
 
   auto refused = alice.begin(terms);
-  alice.answer(alice.sent(), fail(Errc::refused, "WORKSPACE x"));
-  CHECK(alice.machine.why_ended(refused).what == "WORKSPACE x");
+  redis::Reply taken{redis::Reply::Kind::error, 0, "WORKSPACE x", {}};
+  alice.answer(alice.sent(), std::unexpected(redis::error_of(taken)));
+  CHECK(redis::said(alice.machine.why_ended(refused), "WORKSPACE") == "x");
   CHECK(alice.machine.begin(terms, true, alice.now + 1s, alice.now).error().code == Errc::invalid);
 }
 

@@ -1,6 +1,7 @@
 #include "primitives/lease/steps.h"
 
 #include "primitives/lease/scripts.h"
+#include "redis/causes.h"
 
 namespace warren {
 
@@ -13,7 +14,7 @@ bool is_granted(const redis::Reply& reply) {
 }  // namespace
 
 bool LeaseSteps::are_needed(const Error& error) {
-  return error.what.starts_with("TRYAGAIN") || error.what.contains("access a non local key");
+  return error.cause == redis::causes::split_keys || error.cause == redis::causes::foreign_key;
 }
 
 LeaseSteps::LeaseSteps(LeaseMachine::Request request, LeaseFlaws flaws)

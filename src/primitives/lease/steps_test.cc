@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include "primitives/lease/scripts.h"
+#include "redis/resp/refusal.h"
 
 using namespace warren;
 using redis::Reply;
@@ -133,7 +134,9 @@ TEST_CASE("a step that fails is the answer") {
 }
 
 TEST_CASE("steps are needed when the keys of a script are at two servers, or went while it ran") {
-  auto needed = [](const char* what) { return LeaseSteps::are_needed({Errc::refused, what}); };
+  auto needed = [](const char* words) {
+    return LeaseSteps::are_needed(redis::error_of({redis::Reply::Kind::error, 0, words, {}}));
+  };
   CHECK(needed("TRYAGAIN Multiple keys request during rehashing of slot"));
   CHECK(
       needed("ERR Script attempted to access a non local key in a cluster node script: f, on 1."));

@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "primitives/mirror/scripts.h"
+#include "redis/causes.h"
 
 namespace warren::mirror {
 
@@ -78,9 +79,7 @@ Clock::duration backoff(int failures, double unit) {
 
 // XADD takes no id below the last: the writer is of an epoch that is over. The tail tells it which
 // one it is now.
-bool is_of_old_epoch(const Error& error) {
-  return error.code == Errc::refused && error.what.contains("equal or smaller");
-}
+bool is_of_old_epoch(const Error& error) { return error.cause == redis::causes::id_not_above; }
 
 }  // namespace
 
@@ -211,7 +210,7 @@ void Machine::on_reply(Clock::time_point now, Request request, Result<Reply> rep
 }
 
 void Machine::on_failure(Clock::time_point now, Request request, const Error& error) {
-  if (error.what.starts_with("TRYAGAIN")) return on_split(now, std::move(request));
+  if (error.cause == redis::causes::split_keys) return on_split(now, std::move(request));
   retry_at_ = now + backoff(failures_++, random_());
   ask_again(std::move(request));
 }

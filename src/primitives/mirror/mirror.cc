@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "base/uuid.h"
 #include "primitives/mirror/patience.h"
+#include "redis/causes.h"
 
 namespace warren {
 
@@ -162,7 +163,7 @@ awaitable<void> Mirror::serve(Request request) {
     reply = co_await client_.command(std::move(command), options);
   else
     reply = co_await ask_server(request.server, std::move(command));
-  if (request.script && !reply && reply.error().what.starts_with("NOSCRIPT")) {
+  if (request.script && !reply && reply.error().cause == redis::causes::unknown_script) {
     command = request.script->by_source(request.words, request.args);
     reply = co_await client_.command(std::move(command), options);
   }

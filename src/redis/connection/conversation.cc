@@ -2,6 +2,9 @@
 
 #include <algorithm>
 
+#include "redis/causes.h"
+#include "redis/resp/refusal.h"
+
 namespace warren::redis {
 
 using namespace asio::experimental::awaitable_operators;
@@ -45,17 +48,19 @@ Error explain(const Address& address, const Reply& refusal) {
   std::string_view word = error_word(refusal.text);
   std::string where = to_string(address);
   if (word == "WRONGPASS")
-    return {Errc::denied, fmt::format("{} does not accept this user name and password", where)};
+    return {Errc::denied, causes::wrong_password, where,
+            fmt::format("{} does not accept this user name and password", where)};
   if (word == "NOAUTH")
-    return {Errc::denied, fmt::format("{} wants a password: set REDIS_PASSWORD", where)};
+    return {Errc::denied, causes::wrong_password, where,
+            fmt::format("{} wants a password: set REDIS_PASSWORD", where)};
   if (word == "NOPROTO" || refusal.text.starts_with("ERR unknown command"))
-    return {Errc::protocol,
+    return {Errc::protocol, causes::too_old, where,
             fmt::format("{} does not speak RESP3: Redis 6 or newer is needed", where)};
   if (refusal.text.starts_with("ERR DB index"))
     return {Errc::invalid, fmt::format("{} does not have this database: {}", where, refusal.text)};
   if (refusal.text.starts_with("ERR max number of clients"))
     return {Errc::unavailable, fmt::format("{} has too many clients", where)};
-  return {error_of(refusal).code, fmt::format("{}: {}", where, refusal.text)};
+  return within(where, error_of(refusal));
 }
 
 }  // namespace
@@ -148,7 +153,10 @@ Result<Dialer> Dialer::create(const Settings& settings) {
   Dialer dialer(settings);
   if (settings.tls.enabled) {
     auto tls = TlsContext::load(settings.tls);
-    if (!tls) return std::unexpected(tls.error());
+    if (!tls) {
+      tls.error().cause = causes::bad_tls_file;
+      return std::unexpected(tls.error());
+    }
     dialer.tls_ = std::move(*tls);
   }
   return dialer;
@@ -164,7 +172,7 @@ Dialer Dialer::for_sentinels() const {
 Async<std::unique_ptr<Conversation>> Dialer::dial(Address address,
                                                   Clock::time_point deadline) const {
   auto transport = co_await Transport::connect(address, tls_ ? &*tls_ : nullptr, deadline);
-  if (!transport) co_return std::unexpected(transport.error());
+  if (!transport) co_return std::unexpected(on_the_way(transport.error()));
   auto conversation = std::make_unique<Conversation>(address, std::move(*transport));
 
   std::vector<std::string> hello{"HELLO", "3"};
@@ -176,7 +184,7 @@ Async<std::unique_ptr<Conversation>> Dialer::dial(Address address,
   prologue.emplace_back(std::span<const std::string>(hello));
   if (settings_.database != 0) prologue.emplace_back("SELECT", settings_.database);
   auto replies = co_await conversation->exchange(std::move(prologue), deadline);
-  if (!replies) co_return std::unexpected(replies.error());
+  if (!replies) co_return std::unexpected(on_the_way(replies.error()));
   for (const auto& reply : *replies)
     if (reply.is_error()) co_return std::unexpected(explain(address, reply));
   co_return conversation;

@@ -7,6 +7,7 @@
 
 #include "base/log.h"
 #include "redis/operation.h"
+#include "redis/resp/refusal.h"
 
 namespace warren::redis {
 
@@ -94,7 +95,7 @@ void Link::break_connection(Error why) {
 }
 
 void Link::reconnect(std::string why) {
-  if (transport_) break_connection({Errc::unavailable, std::move(why)});
+  if (transport_) break_connection(on_the_way({Errc::unavailable, std::move(why)}));
 }
 
 awaitable<void> Link::run() {
@@ -146,9 +147,9 @@ awaitable<Error> Link::serve() {
   flush();
   auto ended = co_await (read_loop() || keep_alive() || flush_loop());
   if (problem_) co_return *problem_;
-  if (auto* error = std::get_if<0>(&ended)) co_return *error;
-  if (auto* error = std::get_if<1>(&ended)) co_return *error;
-  co_return Error{Errc::unavailable, "the connection was given up"};
+  if (auto* error = std::get_if<0>(&ended)) co_return on_the_way(*error);
+  if (auto* error = std::get_if<1>(&ended)) co_return on_the_way(*error);
+  co_return on_the_way({Errc::unavailable, "the connection was given up"});
 }
 
 awaitable<Error> Link::read_loop() {
@@ -233,8 +234,8 @@ void Link::on_push(Reply push) { log::debug("redis.pushed", "push", to_string(pu
 
 Error Link::why_waiting() const {
   if (problem_ && !transport_) return *problem_;
-  if (!transport_) return {Errc::unavailable, "not connected yet"};
-  return {Errc::timeout, "the connection takes no more bytes"};
+  if (!transport_) return on_the_way({Errc::unavailable, "not connected yet"});
+  return on_the_way({Errc::timeout, "the connection takes no more bytes"});
 }
 
 }  // namespace warren::redis

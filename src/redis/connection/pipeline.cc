@@ -206,9 +206,8 @@ void Pipeline::on_time(Clock::time_point now) {
   }
   while (Call* call = never_sent.pop_front()) {
     ++counters_.timed_out;
-    auto why = owner_.why_waiting();
-    call->fail(
-        {why.code, fmt::format("{} was not sent in time: {}", describe(call->command_), why.what)});
+    auto words = describe(call->command_) + " was not sent in time";
+    call->fail(within(words, owner_.why_waiting()));
   }
   while (Call* call = unanswered.pop_front()) {
     ++counters_.timed_out;

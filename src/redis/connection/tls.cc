@@ -195,7 +195,8 @@ struct TlsStream::Hooks {
     auto* ssl =
         static_cast<SSL*>(X509_STORE_CTX_get_ex_data(store, SSL_get_ex_data_X509_STORE_CTX_idx()));
     auto& stream = stream_of(ssl);
-    stream.why_ = {Errc::denied, certificate_fault(store, stream.name_, stream.state_->settings)};
+    stream.why_ = not_trusted(certificate_fault(store, stream.name_, stream.state_->settings),
+                              stream.state_->settings);
     return accepted;
   }
 };

@@ -12,6 +12,8 @@
 #include <memory>
 #include <vector>
 
+#include "redis/causes.h"
+
 namespace warren::redis {
 
 namespace {
@@ -100,8 +102,9 @@ Error tls_failure(unsigned long reason, const TlsSettings& settings) {
       case SSL_R_SSLV3_ALERT_CERTIFICATE_UNKNOWN:
       case SSL_R_TLSV1_ALERT_UNKNOWN_CA:
       case SSL_R_TLSV1_ALERT_ACCESS_DENIED:
-        return {Errc::denied, fmt::format("the server does not accept our certificate {}: {}",
-                                          settings.cert_file, ERR_reason_error_string(reason))};
+        return not_trusted(fmt::format("the server does not accept our certificate {}: {}",
+                                       settings.cert_file, ERR_reason_error_string(reason)),
+                           settings);
       default:
         break;
     }
@@ -112,7 +115,12 @@ Error tls_failure(unsigned long reason, const TlsSettings& settings) {
 Error certificate_needed(const TlsSettings& settings) {
   std::string what = "the server requires a client certificate";
   if (settings.is_for_redis) what += ": set REDIS_TLS_CERT and REDIS_TLS_KEY";
-  return {Errc::denied, what};
+  return not_trusted(std::move(what), settings);
+}
+
+Error not_trusted(std::string what, const TlsSettings& settings) {
+  auto cause = settings.is_for_redis ? causes::bad_certificate : Cause();
+  return {Errc::denied, cause, "", std::move(what)};
 }
 
 std::string certificate_fault(X509_STORE_CTX* store, const std::string& name,

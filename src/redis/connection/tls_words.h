@@ -15,6 +15,8 @@ Error lost_connection(int error_number);
 // From OpenSSL's queue of errors: not TLS at all, no common version, an alert from the server.
 Error tls_failure(unsigned long reason, const TlsSettings& settings);
 Error certificate_needed(const TlsSettings& settings);
+// One of the two does not accept the certificate of the other.
+Error not_trusted(std::string what, const TlsSettings& settings);
 
 // What is wrong with the server's certificate, of which `name` was expected.
 std::string certificate_fault(X509_STORE_CTX* store, const std::string& name,

@@ -80,7 +80,7 @@ Async<std::unique_ptr<Transport>> Transport::connect(Address address, const TlsC
   if (!endpoints) {
     auto error = endpoints.error();
     if (error.code == Errc::timeout) error = no_answer("the lookup of the name", began);
-    co_return fail(error.code, "{}: {}", to_string(address), error.what);
+    co_return std::unexpected(within(to_string(address), std::move(error)));
   }
   std::vector<std::pair<Endpoint, Error>> attempts;
   for (std::size_t i = 0; i < endpoints->size(); ++i) {

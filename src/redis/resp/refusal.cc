@@ -1,52 +1,70 @@
 #include "redis/resp/refusal.h"
 
+#include <algorithm>
 #include <array>
+
+#include "redis/causes.h"
 
 namespace warren::redis {
 
 namespace {
 
-struct Words {
-  std::string_view begin;
+struct Meaning {
+  std::string_view words;
   Refusal refusal;
+  Cause cause;
 };
 
 // By Redis' own words and not just the first one: a script may answer with an error of its own that
 // begins like one of these, after it has done half of its work. Redis itself says them to a script
-// no later than at its first write.
-constexpr std::array words{
-    Words{"MOVED ", Refusal::moved},
-    Words{"ASK ", Refusal::ask},
-    Words{"READONLY You can't write against", Refusal::not_primary},
-    Words{"READONLY Can not run script with write flag", Refusal::not_primary},
-    Words{"MASTERDOWN Link with MASTER is down", Refusal::not_primary},
-    Words{"UNBLOCKED force unblock from blocking operation", Refusal::not_primary},
-    Words{"LOADING Redis is loading", Refusal::later},
-    Words{"BUSY Redis is busy", Refusal::later},
-    Words{"NOREPLICAS Not enough good replicas", Refusal::later},
-    Words{"TRYAGAIN Multiple keys request", Refusal::later},
-    Words{"CLUSTERDOWN The cluster is down", Refusal::later},
-    Words{"CLUSTERDOWN Hash slot not served", Refusal::later},
-    Words{"OOM command not allowed", Refusal::exhausted},
-    Words{"OOM allow-oom flag is not set", Refusal::exhausted},
-    Words{"MISCONF Redis is configured to", Refusal::exhausted},
-    Words{"MISCONF Errors writing to the AOF", Refusal::exhausted},
-    Words{"NOAUTH ", Refusal::denied},
-    Words{"WRONGPASS ", Refusal::denied},
-    Words{"NOPERM ", Refusal::denied},
-    Words{"DENIED ", Refusal::denied},
+// no later than at its first write. One cause never stands for two kinds of refusal.
+constexpr std::array meanings{
+    Meaning{"MOVED ", Refusal::moved, causes::moved},
+    Meaning{"ASK ", Refusal::ask, causes::asked},
+    Meaning{"READONLY You can't write against", Refusal::not_primary, causes::is_replica},
+    Meaning{"READONLY Can not run script with write flag", Refusal::not_primary,
+            causes::is_replica},
+    Meaning{"MASTERDOWN Link with MASTER is down", Refusal::not_primary, causes::is_replica},
+    Meaning{"UNBLOCKED force unblock from blocking operation", Refusal::not_primary,
+            causes::is_replica},
+    Meaning{"LOADING Redis is loading", Refusal::later, causes::not_ready},
+    Meaning{"BUSY Redis is busy", Refusal::later, causes::not_ready},
+    Meaning{"NOREPLICAS Not enough good replicas", Refusal::later, causes::not_ready},
+    Meaning{"CLUSTERDOWN The cluster is down", Refusal::later, causes::not_ready},
+    Meaning{"CLUSTERDOWN Hash slot not served", Refusal::later, causes::not_ready},
+    Meaning{"TRYAGAIN Multiple keys request", Refusal::later, causes::split_keys},
+    Meaning{"OOM command not allowed", Refusal::exhausted, causes::out_of_memory},
+    Meaning{"OOM allow-oom flag is not set", Refusal::exhausted, causes::out_of_memory},
+    Meaning{"MISCONF Redis is configured to", Refusal::exhausted, causes::cannot_persist},
+    Meaning{"MISCONF Errors writing to the AOF", Refusal::exhausted, causes::cannot_persist},
+    Meaning{"NOAUTH ", Refusal::denied, causes::wrong_password},
+    Meaning{"WRONGPASS ", Refusal::denied, causes::wrong_password},
+    Meaning{"DENIED ", Refusal::denied, causes::wrong_password},
+    Meaning{"NOPERM ", Refusal::denied, causes::not_permitted},
+    Meaning{"NOSCRIPT ", Refusal::final, causes::unknown_script},
 };
+// Of commands in a script: Redis 6 puts these behind the place in the script.
+constexpr std::array of_scripts{
+    Meaning{"The ID specified in XADD is equal or smaller", Refusal::final, causes::id_not_above},
+    Meaning{"attempted to access a non local key", Refusal::final, causes::foreign_key},
+};
+constexpr Meaning any_other{"", Refusal::final, causes::error_reply};
+
 // How EXEC is refused for one of these reasons.
 constexpr std::string_view discarded = "EXECABORT Transaction discarded because of: ";
 
+const Meaning& meaning_of(std::string_view error) {
+  if (error.starts_with(discarded)) error.remove_prefix(discarded.size());
+  for (const auto& meaning : meanings)
+    if (error.starts_with(meaning.words)) return meaning;
+  for (const auto& meaning : of_scripts)
+    if (error.starts_with("ERR ") && error.contains(meaning.words)) return meaning;
+  return any_other;
+}
+
 }  // namespace
 
-Refusal classify(std::string_view error) {
-  if (error.starts_with(discarded)) error.remove_prefix(discarded.size());
-  for (const auto& [begin, refusal] : words)
-    if (error.starts_with(begin)) return refusal;
-  return Refusal::final;
-}
+Refusal classify(std::string_view error) { return meaning_of(error).refusal; }
 
 Error error_of(const Reply& reply) {
   auto code = [](Refusal refusal) {
@@ -64,7 +82,28 @@ Error error_of(const Reply& reply) {
     }
     std::abort();
   };
-  return {code(classify(reply.text)), reply.text};
+  const auto& meaning = meaning_of(reply.text);
+  return {code(meaning.refusal), meaning.cause, reply.text, reply.text};
+}
+
+Refusal refusal_of(const Error& error) {
+  auto found = std::ranges::find(meanings, error.cause, &Meaning::cause);
+  return found == meanings.end() ? Refusal::final : found->refusal;
+}
+
+Error on_the_way(Error error) {
+  if (error.cause) return error;
+  if (error.code == Errc::unavailable) error.cause = causes::unreachable;
+  if (error.code == Errc::timeout) error.cause = causes::silent;
+  if (error.code == Errc::protocol) error.cause = causes::not_redis;
+  return error;
+}
+
+std::optional<std::string_view> said(const Error& error, std::string_view word) {
+  std::string_view text = error.subject;
+  bool is_said = error.cause == causes::error_reply && error_word(text) == word;
+  if (!is_said) return std::nullopt;
+  return text.substr(std::min(text.size(), word.size() + 1));
 }
 
 std::string_view error_word(std::string_view text) { return text.substr(0, text.find(' ')); }

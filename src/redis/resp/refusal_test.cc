@@ -4,6 +4,8 @@
 
 #include <array>
 
+#include "redis/causes.h"
+
 using namespace warren;
 using namespace warren::redis;
 
@@ -105,7 +107,53 @@ TEST_CASE("an error reply says whether it passes by itself, and what the client 
     CHECK(error.code == code);
     CHECK(error.what == words);
     CHECK(may_retry(error) == does_pass);
+    CHECK(error.cause);
+    CHECK(refusal_of(error) == refusal);
   }
+}
+
+TEST_CASE("a refusal has a cause that no program has to read out of its words") {
+  auto cause = [](std::string_view words) {
+    return error_of(Reply{Reply::Kind::error, 0, std::string(words), {}}).cause;
+  };
+  CHECK(cause("OOM command not allowed when used memory > 'maxmemory'.") == causes::out_of_memory);
+  CHECK(cause("MISCONF Errors writing to the AOF file: No space left") == causes::cannot_persist);
+  CHECK(cause("LOADING Redis is loading the dataset in memory") == causes::not_ready);
+  CHECK(cause("READONLY You can't write against a read only replica.") == causes::is_replica);
+  CHECK(cause("NOPERM this user has no permissions") == causes::not_permitted);
+  CHECK(cause("WRONGPASS invalid username-password pair") == causes::wrong_password);
+  CHECK(cause("TRYAGAIN Multiple keys request during rehashing") == causes::split_keys);
+  CHECK(cause("NOSCRIPT No matching script. Please use EVAL.") == causes::unknown_script);
+  CHECK(cause("FENCED 41 is not the newest token") == causes::error_reply);
+  // Redis 7, and 6, which puts the place in the script first.
+  for (auto* words : {"ERR Script attempted to access a non local key in a cluster node script: f.",
+                      "ERR Error running script (call to f_2): @user_script:1: @user_script: 1: "
+                      "Script attempted to access a non local key in a cluster node"})
+    CHECK(cause(words) == causes::foreign_key);
+  for (auto* words :
+       {"ERR The ID specified in XADD is equal or smaller than the target stream top item",
+        "ERR Error running script (call to f_2): @user_script:9: ERR The ID specified in XADD is "
+        "equal or smaller than the target stream top item"})
+    CHECK(cause(words) == causes::id_not_above);
+}
+
+TEST_CASE("what a script of ours says behind its word is read from what the error is about") {
+  auto error = error_of(Reply{Reply::Kind::error, 0, "WORKSPACE default-1", {}});
+  CHECK(said(error, "WORKSPACE") == "default-1");
+  CHECK(!said(error, "WORK"));
+  CHECK(said(error_of(Reply{Reply::Kind::error, 0, "FENCED", {}}), "FENCED") == "");
+  CHECK(!said(Error{Errc::refused, "WORKSPACE default-1"}, "WORKSPACE"));  // nobody's answer
+  CHECK(
+      !said(error_of(Reply{Reply::Kind::error, 0, "NOSCRIPT No matching script", {}}), "NOSCRIPT"));
+}
+
+TEST_CASE("on the way to a server an error without a cause gets the one of its code") {
+  CHECK(on_the_way({Errc::unavailable, "refused"}).cause == causes::unreachable);
+  CHECK(on_the_way({Errc::timeout, "silent"}).cause == causes::silent);
+  CHECK(on_the_way({Errc::protocol, "HTTP/1.1 400"}).cause == causes::not_redis);
+  CHECK(!on_the_way({Errc::cancelled, "the caller left"}).cause);
+  Error password{Errc::denied, causes::wrong_password, "", "no"};
+  CHECK(on_the_way(password).cause == causes::wrong_password);
 }
 
 TEST_CASE("what passes by itself is what was not reached, not answered, or not taken now") {

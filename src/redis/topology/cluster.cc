@@ -4,6 +4,7 @@
 #include <charconv>
 
 #include "base/log.h"
+#include "redis/causes.h"
 #include "redis/topology/router.h"
 
 namespace warren::redis {
@@ -258,14 +259,14 @@ void ClusterRouter::submit(Call& call) {
   const Address* address = slot == CallOptions::any_node ? any_primary() : map_.owner(slot);
   if (!address) {
     want_refresh();
-    auto why = problem_.value_or(
-        Error{Errc::unavailable, map_.is_empty() ? "the slot map is not known yet"
-                                                 : fmt::format("nobody serves slot {}", slot)});
+    auto why = problem_.value_or(on_the_way(
+        {Errc::unavailable, map_.is_empty() ? "the slot map is not known yet"
+                                            : fmt::format("nobody serves slot {}", slot)}));
     bool is_hopeless = why.code == Errc::denied || why.code == Errc::invalid;
     bool is_known = problem_ || !map_.is_empty();
     if (is_hopeless || (call.options().fails_fast() && is_known))
       return complete_later(executor_, call, std::move(why));
-    return parking_.park(call, std::move(why.what));
+    return parking_.park(call, std::move(why));
   }
   node(*address).link(call.options().lane()).submit(call);
 }
@@ -284,7 +285,7 @@ void ClusterRouter::on_refused(Link& link, Call& call, Reply error) {
       break;
     case Onward::Kind::later:
       if (call.had_detours()) call.detours().trail.clear();
-      return parking_.park(call, std::move(error.text));
+      return parking_.park(call, error_of(error));
   }
   auto& trail = call.detours().trail;
   trail.push_back(fmt::format("{} said {}", to_string(link.address()), error.text));
@@ -298,9 +299,9 @@ void ClusterRouter::on_refused(Link& link, Call& call, Reply error) {
 }
 
 void ClusterRouter::on_moved(const Error& error) {
-  if (auto to = parse_redirection(error.what, {});
-      to && !to->address.host.empty() && classify(error.what) == Refusal::moved)
-    map_.patch(to->slot, to->address);
+  if (error.cause == causes::moved)
+    if (auto to = parse_redirection(error.subject, {}); to && !to->address.host.empty())
+      map_.patch(to->slot, to->address);
   want_refresh();
 }
 
@@ -452,7 +453,7 @@ Async<std::unique_ptr<Conversation>> ClusterRouter::dial(int slot, Clock::time_p
     }
     if (Clock::now() >= deadline)
       co_return std::unexpected(
-          problem_.value_or(Error{Errc::unavailable, "the slot map is not known yet"}));
+          problem_.value_or(on_the_way({Errc::unavailable, "the slot map is not known yet"})));
     want_refresh();
     co_await refreshed_.wait(deadline);
   }

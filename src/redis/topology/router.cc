@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/log.h"
+#include "redis/resp/refusal.h"
 
 namespace warren::redis {
 
@@ -40,7 +41,7 @@ class SingleRouter final : FixedConnector, public PrimaryRouter {
   }
 
   void on_moved(const Error& error) override {
-    if (classify(error.what) == Refusal::not_primary) search(error.what);
+    if (refusal_of(error) == Refusal::not_primary) search(error.subject);
   }
   Topology topology() const override {
     auto topology = PrimaryRouter::topology();
@@ -98,10 +99,10 @@ class SingleRouter final : FixedConnector, public PrimaryRouter {
 
 }  // namespace
 
-void Parking::park(Call& call, std::string why) {
+void Parking::park(Call& call, Error why) {
   if (stopped_) return complete_later(executor_, call, {Errc::cancelled, "the client is closed"});
   if (calls_.size() >= limit_)
-    return complete_later(executor_, call, {Errc::overloaded, "too many calls wait: " + why});
+    return complete_later(executor_, call, {Errc::overloaded, "too many calls wait: " + why.what});
   call.detours().last = std::move(why);
   calls_.push_back(call);
   arrived_.notify();
@@ -128,10 +129,13 @@ void Parking::submit_again() {
   CallList all;
   all.put_before(calls_);
   while (Call* call = all.pop_front()) {
-    if (call->deadline() <= now)
-      call->fail({Errc::unavailable, call->detours().last});
-    else
+    if (call->deadline() > now) {
       router_.submit(*call);
+      continue;
+    }
+    auto why = call->detours().last;
+    why.code = Errc::unavailable;
+    call->fail(std::move(why));
   }
 }
 
@@ -160,10 +164,10 @@ void PrimaryRouter::submit(Call& call) {
 void PrimaryRouter::on_refused(Link& link, Call& call, Reply error) {
   switch (classify(error.text)) {
     case Refusal::later:
-      return parking_.park(call, std::move(error.text));
+      return parking_.park(call, error_of(error));
     case Refusal::not_primary:
       on_demoted(link, error.text);
-      return parking_.park(call, std::move(error.text));
+      return parking_.park(call, error_of(error));
     case Refusal::moved:
     case Refusal::ask:
       return call.fail(
@@ -192,7 +196,7 @@ Async<std::unique_ptr<Conversation>> PrimaryRouter::dial(int, Clock::time_point 
 
 std::optional<Error> PrimaryRouter::problem() const {
   if (data_.is_connected()) return std::nullopt;
-  return data_.problem() ? *data_.problem() : Error{Errc::unavailable, "not connected yet"};
+  return data_.problem().value_or(on_the_way({Errc::unavailable, "not connected yet"}));
 }
 
 Topology PrimaryRouter::topology() const {

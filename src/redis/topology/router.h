@@ -56,7 +56,7 @@ class Parking {
       : executor_(executor), limit_(settings.max_calls), router_(router), arrived_(executor) {}
   // Comes back through submit(), or ends as unavailable, with the reason, when its deadline comes
   // first.
-  void park(Call& call, std::string why);
+  void park(Call& call, Error why);
   // Works until it is cancelled; then completes every call with Errc::cancelled.
   awaitable<void> run();
   std::size_t size() const { return calls_.size(); }

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/log.h"
+#include "redis/resp/refusal.h"
 #include "redis/topology/router.h"
 
 namespace warren::redis {
@@ -260,8 +261,9 @@ Error SentinelConnector::no_primary(const Search& search) const {
       if (problem->code != Errc::timeout) code = problem->code;
     }
   }
-  return {code, fmt::format("no primary \"{}\" can be reached: {}", dialer_.settings().master_name,
-                            why.empty() ? "no sentinel has answered yet" : why)};
+  return on_the_way(
+      {code, fmt::format("no primary \"{}\" can be reached: {}", dialer_.settings().master_name,
+                         why.empty() ? "no sentinel has answered yet" : why)});
 }
 
 class SentinelRouter final : SentinelConnector, public PrimaryRouter {

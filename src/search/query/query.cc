@@ -4,6 +4,7 @@
 
 #include <array>
 
+#include "search/causes.h"
 #include "search/query/languages_match.h"
 #include "search/query/query_words.h"
 
@@ -77,8 +78,8 @@ class Parser {
   template <class... Args>
   static std::unexpected<Error> fail_at(std::size_t place, fmt::format_string<Args...> format,
                                         Args&&... args) {
-    return fail(Errc::invalid, "column {}: {}", place + 1,
-                fmt::format(format, std::forward<Args>(args)...));
+    return fail(Errc::invalid, causes::bad_query, std::to_string(place + 1), "column {}: {}",
+                place + 1, fmt::format(format, std::forward<Args>(args)...));
   }
 
   // What to write so that this part of the query is looked for as it stands.
@@ -422,8 +423,8 @@ bool parses_quickly(std::string_view text) {
 
 Result<ParsedQuery> parse_query(std::string_view text) {
   if (text.size() > most_query_bytes)
-    return fail(Errc::invalid, "column {}: a query has at most {} bytes", most_query_bytes + 1,
-                most_query_bytes);
+    return fail(Errc::invalid, causes::bad_query, std::to_string(most_query_bytes + 1),
+                "column {}: a query has at most {} bytes", most_query_bytes + 1, most_query_bytes);
   return Parser(text).parse();
 }
 

@@ -4,6 +4,8 @@
 
 #include "base/log.h"
 #include "base/uuid.h"
+#include "redis/resp/refusal.h"
+#include "services/instance/causes.h"
 #include "services/instance/scripts.h"
 
 namespace warren {
@@ -18,21 +20,19 @@ const redis::Script& registration() {
   return script;
 }
 
-constexpr std::string_view workspace_refusal = "WORKSPACE ";
-
 Error name_in_use(std::string_view name) {
-  return {Errc::held_elsewhere, fmt::format("Instance name '{}' is already in use", name)};
+  return {Errc::held_elsewhere, instance::causes::name_taken, std::string(name),
+          fmt::format("Instance name '{}' is already in use", name)};
 }
 
 Error workspace_in_use(const std::string& workspace, std::string_view by) {
-  return {Errc::held_elsewhere,
+  return {Errc::held_elsewhere, instance::causes::workspace_taken, std::string(by),
           fmt::format("workspace '{}' is already in use by instance '{}'", workspace, by)};
 }
 
 Error explain(const Error& error, const std::string& name, const InstanceTerms& terms) {
   if (error.code == Errc::held_elsewhere) return name_in_use(name);
-  if (error.code == Errc::refused && error.what.starts_with(workspace_refusal))
-    return workspace_in_use(terms.workspace, error.what.substr(workspace_refusal.size()));
+  if (auto by = redis::said(error, "WORKSPACE")) return workspace_in_use(terms.workspace, *by);
   return error;
 }
 
@@ -138,10 +138,9 @@ Async<Instance> Registry::join(LeaseSession& session, InstanceTerms terms) {
     auto number = co_await client_.ask(redis::Command("INCR", keys_.counter()));
     if (!number) co_return std::unexpected(number.error());
     auto name = fmt::format("default-{}", number->number);
-    auto taken = name_in_use(name);
-    auto instance = co_await take(session, std::move(name), terms);
-    bool is_name_taken = !instance && instance.error().what == taken.what;
-    if (!is_name_taken) co_return instance;
+    auto taken = co_await take(session, std::move(name), terms);
+    bool is_name_taken = !taken && taken.error().cause == instance::causes::name_taken;
+    if (!is_name_taken) co_return taken;
   }
   co_return fail(Errc::held_elsewhere, "{} names in a row are in use", most_attempts);
 }
@@ -151,10 +150,9 @@ Async<Instance> Registry::stand_by(LeaseSession& session, InstanceTerms terms,
   orders.subscribe(keys_.control(terms.name));
   auto heard = co_await orders.settled(Clock::now() + 10s);
   if (!heard) co_return std::unexpected(heard.error());
-  auto taken = name_in_use(terms.name);
   for (;;) {
     auto joined = co_await join(session, terms);
-    bool is_taken = !joined && joined.error().what == taken.what;
+    bool is_taken = !joined && joined.error().cause == instance::causes::name_taken;
     // Without Redis nobody has anything to do but to wait for it.
     if (!is_taken && (joined || !may_retry(joined.error()))) co_return joined;
     auto rest = co_await client_.ask(redis::Command("PTTL", keys_.lock(terms.name)));

@@ -5,6 +5,7 @@
 
 #include "etcd.grpc.pb.h"
 #include "net/rpc/connect.h"
+#include "primitives/catalog/etcd/causes.h"
 #include "primitives/catalog/etcd/keys.h"
 #include "primitives/catalog/etcd/watch.h"
 
@@ -29,25 +30,33 @@ using KeepAliveStream = rpc::ClientStream<pb::LeaseKeepAliveResponse, pb::LeaseK
 constexpr std::size_t leases_asked_at_once = 32;
 
 // etcd's words where gRPC's codes do not tell what a caller does next.
-constexpr std::array<std::pair<std::string_view, Errc>, 4> meanings{{
-    {"required revision has been compacted", Errc::refused},
-    {"required revision is a future revision", Errc::unavailable},  // a member that is behind
-    {"database space exceeded", Errc::unavailable},
-    {"too many requests", Errc::unavailable},
-}};
+struct Meaning {
+  std::string_view words;
+  Errc code;
+  Cause cause;
+};
+constexpr std::array meanings{
+    Meaning{"required revision has been compacted", Errc::refused, causes::compacted},
+    Meaning{"required revision is a future revision", Errc::unavailable, causes::behind},
+    Meaning{"database space exceeded", Errc::unavailable, causes::no_space},
+    Meaning{"too many requests", Errc::unavailable, causes::busy},
+    // gRPC's words for a call that never left.
+    Meaning{"failed to connect", Errc::unavailable, causes::not_connected},
+};
 
 Error etcd_error(Error error) {
-  for (auto& [words, code] : meanings)
-    if (error.what.contains(words)) error.code = code;
+  for (const auto& meaning : meanings) {
+    if (!error.subject.contains(meaning.words)) continue;
+    error.code = meaning.code;
+    error.cause = meaning.cause;
+  }
   return error;
 }
 
-// gRPC's words for a call that never left, and etcd's for one that it would not begin.
+// It never left, or was not begun.
 bool was_not_done(const Error& error) {
-  constexpr std::array<std::string_view, 3> words{"failed to connect", "database space exceeded",
-                                                  "too many requests"};
-  auto is_said = [&](std::string_view each) { return error.what.contains(each); };
-  return error.code == Errc::unavailable && std::ranges::any_of(words, is_said);
+  constexpr std::array all{causes::no_space, causes::busy, causes::not_connected};
+  return std::ranges::find(all, error.cause) != all.end();
 }
 
 // A server that goes ends its streams in ways for which gRPC has many codes.

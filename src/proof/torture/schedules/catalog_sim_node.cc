@@ -4,6 +4,7 @@
 #include <charconv>
 
 #include "primitives/catalog/scripts.h"
+#include "redis/resp/refusal.h"
 
 namespace warren::torture {
 
@@ -211,7 +212,7 @@ void SimulatedNode::call_granting(const redis::Script& script, const char* what,
 
 // Servers refuse in their own words. These are ours, or those of the model.
 void SimulatedNode::check(const Result<Reply>& reply) const {
-  if (!reply && (reply.error().what.starts_with("ERR ") || reply.error().what.starts_with("WRONG")))
+  if (!reply && (redis::said(reply.error(), "ERR") || redis::said(reply.error(), "WRONGTYPE")))
     all_.found("the scripts", reply.error().what);
 }
 

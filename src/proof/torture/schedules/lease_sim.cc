@@ -8,6 +8,7 @@
 #include "primitives/lease/scripts.h"
 #include "primitives/lease/steps.h"
 #include "proof/sim/servers.h"
+#include "redis/resp/refusal.h"
 
 namespace warren::torture {
 
@@ -542,8 +543,7 @@ void Participant::send_replicated(LeaseMachine::Request request, Words words,
 void Participant::answer(std::uint64_t request, Result<redis::Reply> reply, bool has_all_replicas) {
   // Servers refuse in their own words. These are ours, or those of the model.
   auto is_ours = [](const Error& error) {
-    bool is_of_script = error.what.starts_with("ERR ") || error.what.starts_with("WRONG");
-    return is_of_script && !LeaseSteps::are_needed(error);
+    return redis::said(error, "ERR") || redis::said(error, "WRONGTYPE");
   };
   if (!reply && is_ours(reply.error())) all_.found("the scripts", reply.error().what);
   machine_.on_reply(request, std::move(reply), has_all_replicas, all_.world.now());
@@ -651,12 +651,13 @@ void Participant::write(AttemptId attempt, LeaseId lease, LockId lock, FencingTo
   connection_.call(
       sim::words_of(all_.guard, std::move(keys), std::move(args)), all_.world.now() + session_ttl,
       [this, lease, token](Result<redis::Reply> reply) {
-        if (reply || !reply.error().what.starts_with("FENCED")) return;
+        auto refusal = reply ? std::nullopt : redis::said(reply.error(), "FENCED");
+        if (!refusal) return;
         FencingToken shown, seen;
         char dash = 0;
         std::string word;
-        std::istringstream text(reply.error().what);
-        text >> word >> word >> shown.epoch >> dash >> shown.counter >> word >> word >> word >>
+        std::istringstream text{std::string(*refusal)};
+        text >> word >> shown.epoch >> dash >> shown.counter >> word >> word >> word >>
             seen.epoch >> dash >> seen.counter;
         if (!text || shown != token || seen <= token)
           all_.found("I1",

@@ -3,6 +3,7 @@
 #include <charconv>
 
 #include "primitives/lease/steps.h"
+#include "redis/resp/refusal.h"
 
 namespace warren::torture {
 
@@ -185,8 +186,7 @@ void OnceUser::send(OnceMachine::Request request,
   if (request.is_renewal) options = options.lane(redis::Lane::renewal);
   auto first = [this, request, options,
                 answer = std::move(answer)](const Result<redis::Reply>& reply) {
-    if (!reply && reply.error().what.starts_with("ERR "))
-      all_.found("the script", reply.error().what);
+    if (!reply && redis::said(reply.error(), "ERR")) all_.found("the script", reply.error().what);
     if (reply || !LeaseSteps::are_needed(reply.error())) return answer(reply);
     connection_.call(sim::words_of(all_.script, {request.keys[0]}, request.args), request.deadline,
                      answer, options);

@@ -12,6 +12,8 @@
 #include <climits>
 #include <cstring>
 
+#include "base/causes.h"
+
 namespace warren::agent {
 
 namespace {
@@ -27,8 +29,8 @@ Result<File> input_file(const std::string& input) {
     written += static_cast<std::size_t>(wrote);
   }
   if (file.get() < 0 || written < input.size() || lseek(file.get(), 0, SEEK_SET) != 0)
-    return fail(Errc::unavailable, "no room for {} bytes of input: {}", input.size(),
-                std::strerror(errno));
+    return fail(Errc::unavailable, warren::causes::no_resources, "",
+                "no room for {} bytes of input: {}", input.size(), std::strerror(errno));
   return file;
 }
 
@@ -39,7 +41,8 @@ struct Pipe {
 Result<Pipe> make_pipe() {
   std::array<int, 2> ends{};
   if (pipe2(ends.data(), O_CLOEXEC) != 0)
-    return fail(Errc::unavailable, "no pipe can be had: {}", std::strerror(errno));
+    return fail(Errc::unavailable, warren::causes::no_resources, "", "no pipe can be had: {}",
+                std::strerror(errno));
   return Pipe{File(ends[0]), File(ends[1])};
 }
 
@@ -109,7 +112,8 @@ Result<Child> start_child(const ToolTerms& terms) {
   auto input = input_file(terms.input);
   if (!input) return std::unexpected(input.error());
   auto out = make_pipe(), err = make_pipe(), failure = make_pipe();
-  if (!out || !err || !failure) return fail(Errc::unavailable, "no pipe can be had");
+  if (!out || !err || !failure)
+    return fail(Errc::unavailable, warren::causes::no_resources, "", "no pipe can be had");
   std::vector<std::string> variables;
   for (const auto& [name, value] : terms.environment) variables.push_back(name + "=" + value);
   auto argv = pointers(terms.argv), environment = pointers(variables);
@@ -118,7 +122,8 @@ Result<Child> start_child(const ToolTerms& terms) {
   Child child;
   child.pid = fork_with_signals_blocked(plan);
   if (child.pid < 0)
-    return fail(Errc::unavailable, "no process can be started: {}", std::strerror(errno));
+    return fail(Errc::unavailable, warren::causes::no_resources, "",
+                "no process can be started: {}", std::strerror(errno));
   // This pipe closes by itself when exec succeeds.
   failure->write_end = File();
   int error = 0;

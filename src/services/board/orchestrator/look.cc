@@ -4,6 +4,7 @@
 #include "base/log.h"
 #include "base/uuid.h"
 #include "services/board/orchestrator/orchestrator.h"
+#include "services/board/store/causes.h"
 
 namespace warren {
 
@@ -95,7 +96,7 @@ Orchestrator::Outcome Orchestrator::judge(OpenClaim& open, const Error& error) {
   auto id = open.facts.claim.id;
   open.is_known = false;
   if (error.code == Errc::held_elsewhere) return Outcome::again;
-  if (error.code == Errc::not_found && error.what.contains(board_.keys().claim(id))) {
+  if (error.cause == board::causes::missing && error.subject == board_.keys().claim(id)) {
     open_.remove(id);
     return Outcome::done;
   }

@@ -1,6 +1,7 @@
 #include "services/board/store/board.h"
 
 #include "base/uuid.h"
+#include "services/board/store/causes.h"
 #include "services/board/store/json_parts.h"
 #include "services/board/store/writing.h"
 
@@ -13,14 +14,6 @@ using redis::Reply;
 namespace {
 
 const auto create_artefact_script = writing(scripts::create_artefact);
-
-// Errors that a script gives its own meaning.
-Error meaning(Error error) {
-  constexpr std::string_view fenced = "FENCED ";
-  if (error.code == Errc::refused && error.what.starts_with(fenced))
-    return {Errc::lease_lost, error.what.substr(fenced.size())};
-  return error;
-}
 
 }  // namespace
 
@@ -50,7 +43,7 @@ Async<Reply> Board::write(const redis::Script& script, Words keys, Words args,
               std::make_move_iterator(head.end()));
   auto options = redis::CallOptions().idempotent();
   auto reply = co_await client_->run(script, std::move(keys), std::move(args), options);
-  if (!reply) co_return std::unexpected(meaning(std::move(reply.error())));
+  if (!reply) co_return std::unexpected(behind_fence(std::move(reply.error())));
   co_return reply;
 }
 
@@ -122,7 +115,8 @@ Async<Artefact> Board::latest(std::string logical_id) const {
   auto key = keys_.thread(logical_id);
   auto reply = co_await read(Command("ZREVRANGE", key, 0, 0));
   if (!reply) co_return std::unexpected(reply.error());
-  if (reply->items.empty()) co_return fail(Errc::not_found, "there is no {}", key);
+  if (reply->items.empty())
+    co_return fail(Errc::not_found, board::causes::missing, key, "there is no {}", key);
   co_return co_await artefact(reply->items[0].text);
 }
 

@@ -3,6 +3,7 @@
 
 #include "base/uuid.h"
 #include "services/board/store/board.h"
+#include "services/board/store/causes.h"
 #include "services/board/store/json_parts.h"
 #include "services/board/store/writing.h"
 
@@ -24,7 +25,8 @@ Result<> check_change(const Claim& read, const Claim& changed) {
   auto checked = check(changed);
   if (checked) return ok;
   auto before = check(read);
-  return !before && before.error().what == checked.error().what ? ok : checked;
+  bool was_so = !before && before.error().subject == checked.error().subject;
+  return was_so ? ok : checked;
 }
 
 Fields changed_fields(const Claim& read, const Claim& changed) {
@@ -93,7 +95,8 @@ Async<Claim> Board::claim_on(std::string artefact_id) const {
   auto key = keys_.claim_by_artefact(artefact_id);
   auto reply = co_await read(Command("GET", key));
   if (!reply) co_return std::unexpected(reply.error());
-  if (reply->is_null()) co_return fail(Errc::not_found, "there is no {}", key);
+  if (reply->is_null())
+    co_return fail(Errc::not_found, board::causes::missing, key, "there is no {}", key);
   co_return co_await claim(reply->text);
 }
 
@@ -137,7 +140,9 @@ Async<Claim> Board::change(Claim read, Claim changed, std::optional<Claim> succe
   auto reply =
       co_await write(update_claim_script, std::move(keys), std::move(args), std::move(terms));
   if (!reply) co_return std::unexpected(reply.error());
-  if (code_of(*reply) == -1) co_return fail(Errc::not_found, "there is no claim {}", read.id);
+  if (code_of(*reply) == -1)
+    co_return fail(Errc::not_found, board::causes::missing, keys_.claim(read.id),
+                   "there is no claim {}", read.id);
   if (code_of(*reply) == -2)
     co_return fail(Errc::held_elsewhere, "claim {} was changed since it was read; it is {} now",
                    read.id, text_of(*reply, 1));

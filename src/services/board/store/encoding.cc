@@ -4,6 +4,7 @@
 #include <array>
 #include <charconv>
 
+#include "services/board/store/causes.h"
 #include "services/board/store/json_parts.h"
 
 namespace warren::board {
@@ -122,7 +123,7 @@ Result<> check_hash(std::string_view key, const redis::Reply& hash) {
   using Kind = redis::Reply::Kind;
   if (hash.is_null() ||
       ((hash.kind == Kind::map || hash.kind == Kind::array) && hash.items.empty()))
-    return fail(Errc::not_found, "there is no {}", key);
+    return fail(Errc::not_found, causes::missing, std::string(key), "there is no {}", key);
   if (hash.kind != Kind::map && hash.kind != Kind::array)
     return fail(Errc::protocol, "{}: {} is no hash", key, to_string(hash));
   return ok;

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "services/board/store/board.h"
+#include "services/board/store/causes.h"
 #include "services/board/store/json_parts.h"
 #include "services/board/store/scripts.h"
 
@@ -100,7 +101,8 @@ Async<std::string> find(const Board& board, std::string index, std::string begin
     auto found = co_await board.client().ask(std::move(exists), reading(board));
     if (!found) co_return std::unexpected(found.error());
     if (found->number == 1) co_return *std::move(whole);
-    co_return fail(Errc::not_found, "there is no {}", (board.keys().*key)(*whole));
+    auto name = (board.keys().*key)(*whole);
+    co_return fail(Errc::not_found, board::causes::missing, name, "there is no {}", name);
   }
   auto text = checked_begin(begin);
   if (!text) co_return std::unexpected(text.error());

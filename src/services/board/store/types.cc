@@ -6,6 +6,7 @@
 #include "base/utf8.h"
 #include "base/uuid.h"
 #include "redis/resp/reply.h"
+#include "services/board/store/causes.h"
 
 namespace warren::board {
 namespace {
@@ -35,28 +36,34 @@ std::string shortened(std::string_view text) {
   return redis::quoted(text.substr(0, 60)) + (text.size() > 60 ? "…" : "");
 }
 
+template <class... Args>
+std::unexpected<Error> bad(std::string_view field, fmt::format_string<Args...> format,
+                           Args&&... args) {
+  auto why = fmt::format("{}: {}", field, fmt::format(format, std::forward<Args>(args)...));
+  return fail(Errc::invalid, causes::bad_field, why, "{}", why);
+}
+
 Result<> check_length(std::string_view field, std::size_t size, std::size_t most) {
   if (size <= most) return ok;
-  return fail(Errc::invalid, "{}: {} bytes are more than {}", field, size, most);
+  return bad(field, "{} bytes are more than {}", size, most);
 }
 
 // A word goes into JSON, and for roles into keys and channels: what others read must be the same.
 Result<> check_word(std::string_view field, std::string_view word, std::size_t most) {
   if (auto fits = check_length(field, word.size(), most); !fits) return fits;
-  if (valid_utf8(word) != word)
-    return fail(Errc::invalid, "{}: {} is not UTF-8", field, shortened(word));
+  if (valid_utf8(word) != word) return bad(field, "{} is not UTF-8", shortened(word));
   return ok;
 }
 
 Result<> check_name(std::string_view field, std::string_view word) {
-  if (word.empty()) return fail(Errc::invalid, "{}: must not be empty", field);
+  if (word.empty()) return bad(field, "must not be empty");
   return check_word(field, word, limits::word);
 }
 
 template <class List>
 Result<> check_size(std::string_view field, const List& list) {
   if (list.size() <= limits::list) return ok;
-  return fail(Errc::invalid, "{}: {} entries are more than {}", field, list.size(), limits::list);
+  return bad(field, "{} entries are more than {}", list.size(), limits::list);
 }
 
 Result<> check_ids(std::string_view field, const Words& ids) {
@@ -86,7 +93,7 @@ Result<> check_phase(const Claim& claim) {
   // The Go program's recovery takes the first of them without looking.
   if (checked && claim.status == ClaimStatus::pending_exclusive && claim.artefact_expected &&
       state.granted_agents.empty())
-    return fail(Errc::invalid, "phase_state.granted_agents: nobody, and an artefact is expected");
+    return bad("phase_state.granted_agents", "nobody, and an artefact is expected");
   return checked;
 }
 
@@ -129,14 +136,14 @@ Result<> check(const Artefact& artefact) {
   auto checked = check_id("id", artefact.id);
   if (checked) checked = check_id("logical_id", artefact.logical_id);
   if (checked && (artefact.version < 1 || artefact.version > 1'000'000'000))
-    return fail(Errc::invalid, "version: {} is not 1 to 1000000000", artefact.version);
+    return bad("version", "{} is not 1 to 1000000000", artefact.version);
   if (checked) checked = check_name("type", artefact.type);
   if (checked) checked = check_length("payload", artefact.payload.size(), limits::payload);
   if (checked) checked = check_ids("source_artefacts", artefact.source_artefacts);
   if (checked) checked = check_name("produced_by_role", artefact.produced_by_role);
   auto ms = artefact.created_at.time_since_epoch().count();
   if (checked && (ms < 0 || ms > 1LL << 52))
-    return fail(Errc::invalid, "created_at_ms: {} is no time since 1970", ms);
+    return bad("created_at_ms", "{} is no time since 1970", ms);
   return checked;
 }
 
@@ -162,9 +169,8 @@ Result<> check_role(std::string_view role) { return check_name("role", role); }
 
 Result<> check_id(std::string_view field, std::string_view id) {
   auto canonical = canonical_uuid(id);
-  if (!canonical) return fail(Errc::invalid, "{}: {} is no UUID", field, shortened(id));
-  if (*canonical != id)
-    return fail(Errc::invalid, "{}: {} must be written {}", field, shortened(id), *canonical);
+  if (!canonical) return bad(field, "{} is no UUID", shortened(id));
+  if (*canonical != id) return bad(field, "{} must be written {}", shortened(id), *canonical);
   return ok;
 }
 

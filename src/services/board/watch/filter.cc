@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "services/board/store/causes.h"
 #include "services/board/watch/text.h"
 #include "services/board/watch/time_spec.h"
 
@@ -35,11 +36,13 @@ Result<Filter> parse_filter(std::string_view since, std::string_view until, std:
        {std::tuple{"--since", since, &filter.since}, std::tuple{"--until", until, &filter.until}}) {
     if (text.empty()) continue;
     auto time = parse_time_spec(text, now);
-    if (!time) return fail(Errc::invalid, "{}: {}", flag, time.error().what);
+    if (!time)
+      return fail(Errc::invalid, board::causes::bad_times, flag, "{}: {}", flag, time.error().what);
     *into = *time;
   }
   if (filter.since && filter.until && *filter.since >= *filter.until)
-    return fail(Errc::invalid, "--since {} is not before --until {}", rfc3339(*filter.since),
+    return fail(Errc::invalid, board::causes::bad_times, "--until",
+                "--since {} is not before --until {}", rfc3339(*filter.since),
                 rfc3339(*filter.until));
   return filter;
 }

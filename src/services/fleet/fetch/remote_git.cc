@@ -377,7 +377,7 @@ Result<> run_local(const FetchLimits& limits, const std::filesystem::path& repos
   terms.file_bytes = limits.file_bytes;
   terms.stop = stop;
   auto end = run(terms, {}, limits.listing_bytes, std::min(deadline, Clock::now() + limits.time));
-  if (!end) return fail(end.error().code, "{}: {}", repository.string(), end.error().what);
+  if (!end) return std::unexpected(within(repository.string(), end.error()));
   if (end->code == 0) return ok;
   auto words_said = end->errors.substr(0, end->errors.find('\n'));
   return fail(Errc::unavailable, "{}: git ended with {}: {}", repository.string(), end->code,

@@ -173,11 +173,7 @@ Async<std::vector<std::size_t>> Writer::send(const std::vector<Waiting>& batch,
   auto options = redis::CallOptions().within(write_patience).idempotent();
   static const auto script = behind_fence(scripts::write_records);
   auto reply = co_await client_.run(script, std::move(keys), std::move(args), options);
-  if (!reply) {
-    if (reply.error().what.starts_with("FENCED"))
-      co_return fail(Errc::lease_lost, "{}", reply.error().what);
-    co_return std::unexpected(reply.error());
-  }
+  if (!reply) co_return std::unexpected(behind_fence(std::move(reply.error())));
   written_ += batch.size();
   std::vector<std::size_t> missing;
   for (const auto& place : reply->items) missing.push_back(std::size_t(place.number));
