@@ -1,6 +1,7 @@
 // Slots that move, and servers that die, under callers that do not notice.
 #include "proof/testkit/faulty_link.h"
 #include "proof/testkit/ports.h"
+#include "redis/resp/refusal.h"
 #include "redis/subscriber.h"
 #include "with_client.h"
 
@@ -291,7 +292,8 @@ TEST_CASE("a subscription leaves a server that does not know yet that it was rep
         CHECK_MESSAGE(settled, (settled ? "" : settled.error().what));
         next.cli({"CLUSTER", "ADDSLOTSRANGE", "0", "16383"});
         for (int i = 0; i < 9; ++i) next.cli({"CLUSTER", "BUMPEPOCH"});
-        Error moved{Errc::refused, fmt::format("MOVED {} 127.0.0.1:{}", slot_of("a"), next.port())};
+        auto words = fmt::format("MOVED {} 127.0.0.1:{}", slot_of("a"), next.port());
+        auto moved = error_of({Reply::Kind::error, 0, std::move(words), {}});
         client.on_moved(moved);
         auto gap = co_await news.next(Clock::now() + 20s);
         CHECK(gap);

@@ -323,6 +323,22 @@ TEST_CASE("a replica that ends deletes nothing, and the next one serves the same
   CHECK(same->main_began == state->main_began);
 }
 
+TEST_CASE("a replica that begins is no use of the sandboxes that it finds") {
+  Replicas replicas(1);
+  replicas.start_session(0, "rests");
+  replicas.process(0).terminate();
+  CHECK(replicas.process(0).wait(40s) == 0);
+  auto used = replicas.yard().touched_at(name_of("rests"));
+  REQUIRE(used);
+  replicas.start(0);
+  replicas.await_ready(0);
+  wait_for(60s, "it is served", [&]() -> Result<> {
+    auto status = text_of(replicas.session(0, "rests"), "status");
+    return status == "running" ? Result<>(ok) : fail(Errc::invalid, "it is {}", status);
+  });
+  CHECK(replicas.yard().touched_at(name_of("rests")) == used);
+}
+
 TEST_CASE("while Redis does not answer, sessions are started by what the driver guarantees") {
   Replicas replicas(1);
   replicas.redis().pause();

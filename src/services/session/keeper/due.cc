@@ -1,19 +1,28 @@
 #include "services/session/keeper/due.h"
 
+#include "base/age.h"
+
 namespace warren::session {
 
-Due due(const Sandbox& sandbox, WallClock::time_point active_at, WallClock::time_point now,
-        const DueTerms& terms) {
-  auto has_passed = [now](WallClock::time_point since, std::chrono::milliseconds time) {
-    return time > 0ms && now - since >= time;
+Clock::duration Ages::of(const std::string& thing, WallClock::time_point stamp,
+                         Clock::time_point now) {
+  auto [found, is_new] = seen_.try_emplace(thing, Seen{stamp, now});
+  auto& seen = found->second;
+  if (is_new) seen.since = now - age_of(stamp);
+  if (stamp != seen.stamp) seen = {stamp, now};
+  return now - seen.since;
+}
+
+Due due(Phase phase, Clock::duration made, Clock::duration used, const DueTerms& terms) {
+  auto has_passed = [](Clock::duration age, std::chrono::milliseconds time) {
+    return time > 0ms && age >= time;
   };
-  if (sandbox.phase == Phase::ending) return {};
-  if (has_passed(sandbox.created_at, terms.lifetime))
-    return {Due::What::stop, "its lifetime is over"};
-  if (sandbox.phase == Phase::running && has_passed(active_at, terms.idle))
+  if (phase == Phase::ending) return {};
+  if (has_passed(made, terms.lifetime)) return {Due::What::stop, "its lifetime is over"};
+  if (phase == Phase::running && has_passed(used, terms.idle))
     return {terms.idle_stops ? Due::What::stop : Due::What::pause, "nobody used it", true};
-  bool is_kept = sandbox.phase == Phase::paused || sandbox.phase == Phase::ended;
-  if (is_kept && has_passed(active_at, terms.keep_paused))
+  bool is_kept = phase == Phase::paused || phase == Phase::ended;
+  if (is_kept && has_passed(used, terms.keep_paused))
     return {Due::What::stop, "nobody used its files"};
   return {};
 }

@@ -2,11 +2,31 @@
 // What is due for a sandbox: decided from what is written down beside it, so that any replica, also one
 // that has just begun, decides the same.
 #include <chrono>
+#include <map>
 #include <string>
 
 #include "services/session/drivers/driver.h"
 
 namespace warren::session {
+
+// How long ago things happened that have a stamp. A stamp says how old it is only when it is seen for the
+// first time; from then on a clock counts that nobody sets. So a step of the wall clock makes nothing idle
+// that is in use, and ends no lifetime. What gets another stamp while we look has happened just now.
+class Ages {
+ public:
+  Clock::duration of(const std::string& thing, WallClock::time_point stamp, Clock::time_point now);
+  template <class Predicate>
+  void forget_if(Predicate is_gone) {
+    std::erase_if(seen_, [&](const auto& one) { return is_gone(one.first); });
+  }
+
+ private:
+  struct Seen {
+    WallClock::time_point stamp;
+    Clock::time_point since;  // by our clock
+  };
+  std::map<std::string, Seen> seen_;
+};
 
 struct DueTerms {
   std::chrono::milliseconds idle = 20min;  // then it is paused; 0: never
@@ -23,7 +43,7 @@ struct Due {
   bool is_idle = false;  // because nobody used it; its agent may know better
 };
 
-Due due(const Sandbox& sandbox, WallClock::time_point active_at, WallClock::time_point now,
-        const DueTerms& terms);
+// Of one that was made and last used so long ago.
+Due due(Phase phase, Clock::duration made, Clock::duration used, const DueTerms& terms);
 
 }  // namespace warren::session

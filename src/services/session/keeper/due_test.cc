@@ -7,41 +7,32 @@ using namespace warren::session;
 
 namespace {
 
-const WallClock::time_point start = WallClock::from_time_t(1'700'000'000);
-
-Sandbox sandbox_in(Phase phase) {
-  return {.phase = phase, .created_at = start, .started_at = start};
-}
-
 const DueTerms terms{.idle = 20min, .lifetime = 48h, .keep_paused = 24h * 60};
 
 }  // namespace
 
 TEST_CASE("what nobody uses is paused, and what somebody uses is not") {
-  auto running = sandbox_in(Phase::running);
-  CHECK(due(running, start, start + 19min, terms).what == Due::What::nothing);
-  CHECK(due(running, start, start + 20min, terms).what == Due::What::pause);
-  CHECK(due(running, start + 10min, start + 20min, terms).what == Due::What::nothing);
+  CHECK(due(Phase::running, 1h, 19min, terms).what == Due::What::nothing);
+  CHECK(due(Phase::running, 1h, 20min, terms).what == Due::What::pause);
 }
 
 TEST_CASE("what nobody uses is stopped instead, where that is asked for") {
-  auto running = sandbox_in(Phase::running);
   auto ending = terms;
   ending.idle_stops = true;
-  CHECK(due(running, start, start + 19min, ending).what == Due::What::nothing);
-  auto what = due(running, start, start + 20min, ending);
+  CHECK(due(Phase::running, 1h, 19min, ending).what == Due::What::nothing);
+  auto what = due(Phase::running, 1h, 20min, ending);
   CHECK(what.what == Due::What::stop);
   CHECK(what.is_idle);
 }
 
 TEST_CASE("what starts is not idle, however long that takes") {
-  CHECK(due(sandbox_in(Phase::starting), start, start + 1h, terms).what == Due::What::nothing);
+  CHECK(due(Phase::starting, 1h, 1h, terms).what == Due::What::nothing);
 }
 
 TEST_CASE("the end of a lifetime comes whatever the sandbox does, and 0 is never") {
   for (auto phase : {Phase::running, Phase::starting, Phase::paused, Phase::ended})
-    CHECK(due(sandbox_in(phase), start + 48h, start + 48h, terms).what == Due::What::stop);
-  CHECK(due(sandbox_in(Phase::running), start + 480h, start + 480h, {}).what == Due::What::nothing);
+    CHECK(due(phase, 48h, 0h, terms).what == Due::What::stop);
+  CHECK(due(Phase::running, 480h, 0h, {}).what == Due::What::nothing);
 }
 
 TEST_CASE(
@@ -49,11 +40,35 @@ TEST_CASE(
   auto none = terms;
   none.lifetime = 0ms;
   for (auto phase : {Phase::paused, Phase::ended}) {
-    CHECK(due(sandbox_in(phase), start, start + 24h * 59, none).what == Due::What::nothing);
-    CHECK(due(sandbox_in(phase), start, start + 24h * 60, none).what == Due::What::stop);
+    CHECK(due(phase, 24h * 90, 24h * 59, none).what == Due::What::nothing);
+    CHECK(due(phase, 24h * 90, 24h * 60, none).what == Due::What::stop);
   }
 }
 
 TEST_CASE("nothing is due for what is ending already") {
-  CHECK(due(sandbox_in(Phase::ending), start, start + 24h * 365, terms).what == Due::What::nothing);
+  CHECK(due(Phase::ending, 24h * 365, 24h * 365, terms).what == Due::What::nothing);
+}
+
+TEST_CASE("a stamp from before counts as old as it is, and from then on time that nobody can set") {
+  Ages ages;
+  auto now = Clock::now();
+  auto stamp = WallClock::now() - 10min;
+  auto first = ages.of("a", stamp, now);
+  CHECK(first >= 10min);
+  CHECK(first < 11min);
+  CHECK(ages.of("a", stamp, now + 5min) == first + 5min);
+  // Of a clock that is ahead of ours.
+  CHECK(ages.of("b", WallClock::now() + 1h, now) == 0h);
+}
+
+TEST_CASE("who is used while we look is not idle, whatever the clock of the one who said so") {
+  Ages ages;
+  auto now = Clock::now();
+  auto stamp = WallClock::now();
+  ages.of("a", stamp, now);
+  // It was set back by an hour between the two.
+  CHECK(ages.of("a", stamp - 1h, now + 1min) == 0h);
+  CHECK(ages.of("a", stamp - 1h, now + 3min) == 2min);
+  ages.forget_if([](const std::string& name) { return name == "a"; });
+  CHECK(ages.of("a", stamp - 1h, now + 3min) >= 1h);
 }

@@ -48,13 +48,17 @@ Async<> Housekeeping::run() {
 awaitable<void> Housekeeping::end_what_is_due() {
   std::vector<std::pair<Due, std::string>> all;
   auto& driver = sessions_.driver();
-  auto now = WallClock::now();
+  auto now = Clock::now();
+  auto is_gone = [&driver](const std::string& name) { return !driver.seen(name); };
+  made_.forget_if(is_gone);
+  used_.forget_if(is_gone);
   for (const auto* sandbox : driver.all_seen()) {
-    auto what = due(*sandbox, driver.active_at(*sandbox), now, terms_.due);
+    const auto& name = sandbox->spec.name;
+    auto what = due(sandbox->phase, made_.of(name, sandbox->created_at, now),
+                    used_.of(name, driver.active_at(*sandbox), now), terms_.due);
     // What nobody could use yet is not idle.
     bool waits = what.is_idle && !sessions_.is_reachable(*sandbox);
-    if (what.what != Due::What::nothing && !waits)
-      all.emplace_back(std::move(what), sandbox->spec.name);
+    if (what.what != Due::What::nothing && !waits) all.emplace_back(std::move(what), name);
   }
   for (auto& [what, name] : all) co_await end(what, name);
 }

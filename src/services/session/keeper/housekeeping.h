@@ -35,6 +35,7 @@ class Housekeeping {
   HousekeepingTerms terms_;
   Telling& telling_;
   HttpPool pool_;
+  Ages made_, used_;
 };
 
 }  // namespace warren::session

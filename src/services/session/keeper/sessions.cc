@@ -109,8 +109,10 @@ awaitable<void> Sessions::probe(std::string name, std::string incarnation, Endpo
     co_await sleep_for(pause);
     pause = std::min<Clock::duration>(pause * 2, last_probe);
   }
-  // From here on it may be idle.
-  co_await write_touch(name);
+  // From here on it may be idle: what its start took does not count. A replica that begins, and
+  // looks at one that somebody used before, is no use of it.
+  const auto* there = driver_.seen(name);
+  if (there && driver_.active_at(*there) <= there->started_at) co_await write_touch(name);
   reachable_[name] = incarnation;
   news_.notify();
 }

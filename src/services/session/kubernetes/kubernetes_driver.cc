@@ -829,12 +829,14 @@ Async<> KubernetesDriver::stop(std::string name, std::string incarnation,
 
 Async<> KubernetesDriver::touch(std::string name) {
   auto now = WallClock::now();
-  touched_[name] = now;
+  auto& use = touched_[name];
+  use.stamp = now;
   auto found = scenes_.find(name);
   if (!rights_.touches || found == scenes_.end() || !has_incarnation(found->second)) co_return ok;
   const auto& anchor = *found->second.anchor;
-  auto written = session::active_at(anchor);
-  if (written && now - *written < terms_.touch_every) co_return ok;
+  if (use.written_in == kube::uid_of(anchor) && Clock::now() < use.write_again) co_return ok;
+  use.written_in = kube::uid_of(anchor);
+  use.write_again = Clock::now() + terms_.touch_every;
   Object change = json::object{
       {"metadata",
        json::object{{"uid", kube::uid_of(anchor)},
@@ -861,7 +863,7 @@ WallClock::time_point KubernetesDriver::active_at(const Sandbox& sandbox) const 
     if (auto written = session::active_at(*found->second.anchor))
       latest = std::max(latest, *written);
   auto touched = touched_.find(sandbox.spec.name);
-  return touched == touched_.end() ? latest : std::max(latest, touched->second);
+  return touched == touched_.end() ? latest : std::max(latest, touched->second.stamp);
 }
 
 // ---- Why.

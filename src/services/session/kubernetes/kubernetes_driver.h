@@ -105,7 +105,13 @@ class KubernetesDriver final : public Driver {
   kube::Watcher pods_, services_, claims_, secrets_;
   std::map<std::string, Scene> scenes_ = {};  // by the name of the pod
   std::map<std::string, Sandbox> seen_ = {};
-  std::map<std::string, WallClock::time_point> touched_ = {};
+  // Uses that this replica knows of, and when the next one is worth writing down.
+  struct Use {
+    WallClock::time_point stamp;
+    std::string written_in;  // the anchor that has one of ours
+    Clock::time_point write_again;
+  };
+  std::map<std::string, Use> touched_ = {};
   std::set<std::string> untidy_ = {}, in_work_ = {};
   TaskGroup* tasks_ = nullptr;  // while it runs
   bool is_settled_ = false;
