@@ -30,8 +30,8 @@ Scale Scaler::needed(const FleetLoad& load) const {
              fmt::format("processors are busy for {:.0f} % of the time", 100 * load.busy)};
   Scale queue{nodes_for(load.queue_seconds, std::chrono::duration<double>(terms_.queue).count()),
               fmt::format("{:.0f} s of fetching and building wait", load.queue_seconds)};
-  Scale room{load.unclaimed > 0 ? load.nodes + 1 : 0,
-             fmt::format("{} rows find no node with room", load.unclaimed)};
+  Scale room{load.roomless > 0 ? load.nodes + 1 : 0,
+             fmt::format("{} rows find no node with room", load.roomless)};
   auto need =
       std::ranges::max(std::initializer_list<Scale>{memory, busy, queue, room}, {}, &Scale::nodes);
   need.nodes = std::clamp(need.nodes, terms_.least, terms_.most);

@@ -4,7 +4,9 @@
 //   wanted = the largest of   bytes of all repositories / 80 % of a node's budget
 //                             nodes × how busy their processors are / 60 %
 //                             seconds of fetching and building that wait / 120
-//                             one more than there are, while rows find no node with room
+//                             one more than there are, while rows find no node with room. What a
+//                             build holds for its own time is room: else each row that waits for
+//                             its turn would want another node
 //
 //   more    the least that was needed at any time of three minutes, when that is more than wanted
 //   fewer   one less, when fewer were needed all through fifteen minutes and the others would stay
@@ -49,6 +51,7 @@ struct FleetLoad {
   double busy = 0;                 // of the nodes' processors, on average: 0 to 1
   double queue_seconds = 0;        // of fetching and building that is not done
   std::size_t unclaimed = 0;       // rows that nobody has
+  std::size_t roomless = 0;  // of those: no node has room, not even when its builds have ended
 };
 
 struct Scale {

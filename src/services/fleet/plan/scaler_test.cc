@@ -87,14 +87,21 @@ TEST_CASE(
   CHECK(b.after(60min) == 1);
 }
 
+TEST_CASE("rows that only wait for their turn want no other node") {
+  Bench b(2);
+  b.load.wanted_bytes = 15 * gb;
+  b.load.unclaimed = 20;
+  CHECK(b.after(20min) == 2);
+}
+
 TEST_CASE("a row that finds no room for three minutes wants one more node, whatever the sums say") {
   Bench b(2);
   b.load.wanted_bytes = 4 * gb;
-  b.load.unclaimed = 1;
+  b.load.roomless = 1;
   CHECK(b.after(2min) == 2);
-  b.load.unclaimed = 0;  // it was only on its way
+  b.load.roomless = 0;  // it was only on its way
   CHECK(b.after(2min) == 2);
-  b.load.unclaimed = 1;
+  b.load.roomless = 1;
   CHECK(b.after(4min) == 3);
 }
 

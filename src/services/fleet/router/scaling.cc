@@ -1,6 +1,7 @@
 // How many nodes there should be, as this router sees the fleet: GET /v1/scale, and gauges.
 #include <boost/json.hpp>
 
+#include "services/fleet/plan/claims.h"
 #include "services/fleet/plan/settings.h"
 #include "services/fleet/router/router.h"
 
@@ -11,15 +12,25 @@ namespace {
 // What a repository takes to be fetched and built, of which nobody has said anything yet.
 constexpr double unknown_seconds = 2;
 
+// The largest build that a node would take if it had no other under way: see Shelf::admits.
+std::uint64_t room_of(const NodeInfo& node) {
+  auto free = node.budget_bytes - std::min(node.used_bytes, node.budget_bytes);
+  auto later = ShelfTerms().admit_at * static_cast<double>(node.budget_bytes) -
+               static_cast<double>(node.used_bytes);
+  return std::min(free, static_cast<std::uint64_t>(std::max(0.0, 2 * later)));
+}
+
 }  // namespace
 
 FleetLoad load_of(const Table& table) {
   FleetLoad load;
+  std::uint64_t most_room = 0;
   for (const auto& [session, member] : table.nodes()) {
     if (member.info.is_draining) continue;
     ++load.nodes;
     load.budget_bytes += member.info.budget_bytes;
     load.busy += static_cast<double>(member.info.busy_percent) / 100;
+    most_room = std::max(most_room, room_of(member.info));
   }
   if (load.nodes > 0) load.busy /= static_cast<double>(load.nodes);
   std::uint64_t known = 0, unknown = 0;
@@ -31,6 +42,7 @@ FleetLoad load_of(const Table& table) {
       bool has_owner = table.nodes().contains(slot.row.owner);
       bool may_be_claimed = !has_owner && slot.row.state != RowState::failed;
       if (may_be_claimed) ++load.unclaimed;
+      if (may_be_claimed && offer_of("", name, 0, note).bytes > most_room) ++load.roomless;
       bool is_done = has_owner && (note.has_index || slot.row.state == RowState::draining);
       if (is_done || (!has_owner && !may_be_claimed)) continue;
       auto seconds = static_cast<double>(note.fetch_ms + note.index_ms) / 1000;
@@ -69,7 +81,8 @@ std::string Router::scale_json() const {
                                                     {"wanted_bytes", load.wanted_bytes},
                                                     {"busy", load.busy},
                                                     {"queue_seconds", load.queue_seconds},
-                                                    {"unclaimed", load.unclaimed}});
+                                                    {"unclaimed", load.unclaimed},
+                                                    {"roomless", load.roomless}});
 }
 
 }  // namespace warren::fleet

@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include "services/fleet/router/repo_metrics.h"
+#include "services/fleet/router/router.h"
 
 namespace warren::fleet {
 namespace {
@@ -43,6 +44,25 @@ TEST_CASE("each node is asked once, for the rows that it serves, under their epo
   REQUIRE(some.routes.size() == 1);
   CHECK(some.routes[0].session == "n2/1");
   CHECK(table.plan(std::vector<std::string>{}, "").routes.empty());
+}
+
+TEST_CASE("what builds hold for their own time is room for rows that wait, what is there is not") {
+  Table table;
+  table.on_changes(all({row("u#0", RowState::free, "")}));
+  auto look = [&table](std::uint64_t used, std::uint64_t reserved) {
+    auto holder = node("n1/1");
+    holder.info = to_json(NodeInfo{.endpoint = "http://n1",
+                                   .budget_bytes = 64u << 20,
+                                   .used_bytes = used,
+                                   .reserved_bytes = reserved});
+    table.on_nodes({holder});
+    return load_of(table);
+  };
+  CHECK(look(0, 60u << 20).unclaimed == 1);
+  CHECK(look(0, 60u << 20).roomless == 0);
+  CHECK(look(40u << 20, 0).roomless == 1);
+  table.on_nodes({});
+  CHECK(load_of(table).roomless == 1);  // there is nobody
 }
 
 TEST_CASE("what nobody can be asked for is named, with the reason") {
