@@ -129,7 +129,8 @@ Async<Exit> info(redis::Client& client, Paint paint, std::chrono::milliseconds t
     fmt::print("{}\n", json::serialize(whole));
   }
   if (failed == 0) co_return Exit::ok;
-  co_return fail(last.code, "{} of {} servers did not answer", failed, nodes.size());
+  last.what = fmt::format("{} of {} servers did not answer", failed, nodes.size());
+  co_return std::unexpected(std::move(last));
 }
 
 }  // namespace

@@ -71,7 +71,8 @@ Async<Exit> ping(redis::Client& client, Paint paint, PingOptions options) {
                nodes[i].is_primary ? "primary" : "replica", printable(last.what));
   }
   if (failed == 0) co_return Exit::ok;
-  co_return fail(last.code, "{} of {} servers did not answer", failed, nodes.size());
+  last.what = fmt::format("{} of {} servers did not answer", failed, nodes.size());
+  co_return std::unexpected(std::move(last));
 }
 
 }  // namespace

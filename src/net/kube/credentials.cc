@@ -191,8 +191,8 @@ Result<Credentials::Loaded> Credentials::load(const Access& access, Clock::time_
   if (login.plugin) {
     auto said = run_plugin(access, loaded.tls.ca_pem, deadline);
     if (!said)
-      return fail(said.error().code, "the credential plugin {}: {}", login.plugin->argv[0],
-                  said.error().what);
+      return std::unexpected(
+          within("the credential plugin " + login.plugin->argv[0], said.error()));
     auto answer = parse_plugin_answer(*said, login.plugin->api_version, WallClock::now());
     if (!answer) return std::unexpected(answer.error());
     if (!answer->token.empty()) loaded.token = answer->token;

@@ -8,6 +8,7 @@
 #include <boost/asio/redirect_error.hpp>
 #include <cerrno>
 #include <cstring>
+#include <tuple>
 
 #include "redis/connection/tls_words.h"
 
@@ -53,13 +54,14 @@ Error no_answer(std::string_view step, Clock::time_point since) {
   return {Errc::timeout, fmt::format("no answer to {} within {} ms", step, time.count())};
 }
 
-// One line for all the attempts. The code is that of the first which failed for a better reason
-// than time.
+// One line for all the attempts. Code and cause are those of the first which failed for a better
+// reason than time.
 Error all_failed(const Address& address, const std::vector<std::pair<Endpoint, Error>>& attempts) {
   Error all{Errc::timeout, to_string(address)};
   auto separator = ": ";
   for (auto& [endpoint, error] : attempts) {
-    if (all.code == Errc::timeout) all.code = error.code;
+    if (all.code == Errc::timeout)
+      std::tie(all.code, all.cause) = std::tie(error.code, error.cause);
     auto place = to_string(endpoint);
     all.what += separator;
     if (place != to_string(address)) all.what += place + ": ";

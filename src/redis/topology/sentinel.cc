@@ -1,6 +1,7 @@
 #include "redis/topology/sentinel.h"
 
 #include <algorithm>
+#include <tuple>
 
 #include "base/log.h"
 #include "redis/resp/refusal.h"
@@ -251,19 +252,20 @@ awaitable<void> SentinelConnector::probe(Address address, Search& search) {
 
 Error SentinelConnector::no_primary(const Search& search) const {
   std::string why;
-  Errc code = Errc::unavailable;
+  Error all{Errc::unavailable, ""};
   for (const auto& [address, problem] : search.problems) why += (why.empty() ? "" : "; ") + problem;
   // Only when nobody could be asked do the sentinels' own troubles matter.
   if (search.problems.empty()) {
     for (const auto& problem : problems_) {
       if (!problem) continue;
       why += (why.empty() ? "" : "; ") + problem->what;
-      if (problem->code != Errc::timeout) code = problem->code;
+      if (problem->code == Errc::timeout) continue;
+      std::tie(all.code, all.cause) = std::tie(problem->code, problem->cause);
     }
   }
-  return on_the_way(
-      {code, fmt::format("no primary \"{}\" can be reached: {}", dialer_.settings().master_name,
-                         why.empty() ? "no sentinel has answered yet" : why)});
+  all.what = fmt::format("no primary \"{}\" can be reached: {}", dialer_.settings().master_name,
+                         why.empty() ? "no sentinel has answered yet" : why);
+  return on_the_way(std::move(all));
 }
 
 class SentinelRouter final : SentinelConnector, public PrimaryRouter {

@@ -400,8 +400,7 @@ Result<Secret> ask_helper(const std::string& helper, const RemoteUrl& url,
   auto question =
       fmt::format("protocol={}\nhost={}\npath={}\n\n", name(url.transport()), url.host(), path);
   auto end = run(terms, question, 64u << 10, deadline);
-  if (!end)
-    return fail(end.error().code, "the credential helper for {}: {}", url.host(), end.error().what);
+  if (!end) return std::unexpected(within("the credential helper for " + url.host(), end.error()));
   Secret answer(std::move(end->output));
   // git ends so when no helper knew an answer and it may not ask a person.
   if (end->code != 0) return Secret("");
