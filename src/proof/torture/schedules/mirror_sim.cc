@@ -19,7 +19,7 @@ using redis::Reply;
 using sim::Connection;
 using sim::Words;
 
-constexpr auto calm = 5s;        // until everything must have come right
+constexpr auto least_calm = 5s;  // until everything must have come right
 constexpr auto oldest_age = 2s;  // then, of what a reader sees
 // By then a change is everywhere, if nothing is wrong at all.
 constexpr auto longest_journey = 20ms;
@@ -123,6 +123,14 @@ struct Plan {
   // Where a server begins anew in the same epoch, it gives versions again.
   bool has_unique_versions() const {
     return !has(server_wiped) && !has(server_restored) && !has_operator();
+  }
+  // Until everything must have come right. Where slots move, a page of a load has few keys: a load that
+  // was in vain when the calm began is done again, at two journeys for each page.
+  Clock::duration calm() const {
+    if (!has(slots_half_moved)) return least_calm;
+    constexpr auto keys =
+        keys::counts[keys::own] + keys::counts[keys::shared] + keys::counts[keys::bulk];
+    return least_calm + 2 * weather.delay_most * std::int64_t(keys / terms.load_page + 1);
   }
   // What is old is old news to all servers that answer.
   bool judges_age() const { return !has(failover_with_stale_primary) && has_unique_versions(); }
@@ -647,7 +655,7 @@ SimulatedSchedule Schedule::run() {
   for (std::size_t fault = 0; fault < fault_count; ++fault)
     if (plan_.faults[fault]) begin(static_cast<Fault>(fault));
   if (plan_.fails_over) begin(failover_that_lost_writes);
-  world_.run_until(end_ + calm);
+  world_.run_until(end_ + plan_.calm());
   note_faults_of_servers();
   if (!violation_) check_end();
   SimulatedSchedule result{world_.actions_done(), std::move(violation_), {}, search_};
@@ -952,8 +960,8 @@ void Schedule::check_end() {
 void Schedule::check_end(Instance& instance, const std::map<std::string, std::string>& values) {
   const auto& machine = instance.machine();
   auto told = [&](std::string what) {
-    fail("I10",
-         fmt::format("after {} s of calm instance {} {}", calm / 1s, instance.number(), what));
+    fail("I10", fmt::format("after {} s of calm instance {} {}", plan_.calm() / 1s,
+                            instance.number(), what));
   };
   const auto& snapshot = *machine.snapshot();
   std::map<std::string, std::string> seen;
@@ -1006,7 +1014,7 @@ void Schedule::judge(const std::map<std::string, std::string>& values) {
   history::MirrorBounds bounds;
   if (!plan_.is_faithful()) {
     history_.data_lost(now);
-    bounds.lost_before = bounds.lost_after = plan_.length + calm;
+    bounds.lost_before = bounds.lost_after = plan_.length + plan_.calm();
   }
   history_.sort();
   history::MirrorJudge judge(history_, bounds);
