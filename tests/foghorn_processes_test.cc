@@ -2,7 +2,8 @@
 // of them is killed, or Redis is, or what is between. Whoever is alive answers every viewer, and
 // after each fault both know the same within two seconds.
 //
-// A short version by default. WARREN_LONG=1: 200 nodes, 5,000 streams, faults of 10 and 30 seconds.
+// A short version by default. WARREN_LONG=1: 200 nodes, 5,000 streams, faults of 10 and 30 seconds; and
+// 1,000 nodes, 20,000 streams where Redis loses its data.
 #include <boost/json.hpp>
 #include <cstdlib>
 
@@ -148,11 +149,12 @@ Async<> agree(std::string& one, std::string& other) {
   co_return fail(Errc::refused, "{} {}", serialize(*first), serialize(*second));
 }
 
-awaitable<void> all_agree(Scene& scene, std::string after) {
+awaitable<void> all_agree(Scene& scene, std::string after,
+                          Clock::duration limit = agreement_limit()) {
   scene.swarm.hold_reports(true);  // viewers go on
   auto began = Clock::now();
   auto one = scene.instances[0]->url(), other = scene.instances[1]->url();
-  co_await eventually(agreement_limit(), "both know the same after " + after, agree, one, other);
+  co_await eventually(limit, "both know the same after " + after, agree, one, other);
   auto took = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - began);
   scene.swarm.hold_reports(false);
   const auto& seen = scene.swarm.counters();
@@ -188,10 +190,10 @@ awaitable<void> kill_one(Scene& scene, std::size_t index) {
 }
 
 Async<> begin(TaskGroup& tasks, std::vector<std::unique_ptr<Instance>>& instances,
-              std::function<awaitable<void>(Scene&)>& body) {
+              SwarmTerms& terms, std::function<awaitable<void>(Scene&)>& body) {
   std::vector<std::string> urls;
   for (auto& instance : instances) urls.push_back(instance->url());
-  Swarm swarm(swarm_terms(), urls);
+  Swarm swarm(terms, urls);
   Scene scene{instances, swarm, tasks};
   // The tasks use the swarm: they end before it does.
   auto inside = [](TaskGroup& within, Scene& of,
@@ -200,7 +202,7 @@ Async<> begin(TaskGroup& tasks, std::vector<std::unique_ptr<Instance>>& instance
     of.swarm.start_nodes(within);
     co_await eventually(60s, "all nodes have reported", [&of] { return of.swarm.is_complete(); });
     co_await healthy(of);
-    co_await all_agree(of, "the start");
+    co_await all_agree(of, "the start", 30s);  // all there is has just been written
     of.swarm.start_viewers(within);
     co_await eventually(30s, "viewers are answered",
                         [&of] { return of.swarm.counters().answered > 100; });
@@ -211,18 +213,60 @@ Async<> begin(TaskGroup& tasks, std::vector<std::unique_ptr<Instance>>& instance
 }
 
 // Two instances with these variables, and whatever the body does to them.
-void with_two(std::vector<Environment> redis, std::function<awaitable<void>(Scene&)> body) {
+void with_two(std::vector<Environment> redis, SwarmTerms terms,
+              std::function<awaitable<void>(Scene&)> body) {
   std::vector<std::unique_ptr<Instance>> instances;
   for (std::size_t i = 0; i < redis.size(); ++i)
     instances.push_back(std::make_unique<Instance>(fmt::format("foghorn-{}", i + 1), redis[i]));
-  auto all = [](std::vector<std::unique_ptr<Instance>>& of,
+  auto all = [](std::vector<std::unique_ptr<Instance>>& of, SwarmTerms& how,
                 std::function<awaitable<void>(Scene&)>& what) -> awaitable<void> {
-    auto done = co_await with_group(begin, of, what);
+    auto done = co_await with_group(begin, of, how, what);
     CHECK(done);
   };
-  run(all(instances, body), is_long() ? 600s : 120s);
+  run(all(instances, terms, body), is_long() ? 600s : 120s);
   for (auto& instance : instances) instance->terminate();
   for (auto& instance : instances) CHECK_MESSAGE(instance->wait() == 0, instance->log_text());
+}
+void with_two(std::vector<Environment> redis, std::function<awaitable<void>(Scene&)> body) {
+  with_two(std::move(redis), swarm_terms(), std::move(body));
+}
+
+// Every stream is carried by nodes of one instance: of half of them each knows by the other alone.
+SwarmTerms apart_terms() {
+  SwarmTerms terms;
+  terms.nodes = is_long() ? 1000 : 200;
+  terms.streams = is_long() ? 20'000 : 4000;
+  terms.holder_step = 14;
+  terms.report_interval = 10s;
+  return terms;
+}
+
+// Nodes, streams, and three that carry each; besides them stand a few keys of the instances.
+bool is_written_again(RedisServer& redis) {
+  auto terms = apart_terms();
+  return std::stoll(redis.cli({"DBSIZE"})) > terms.nodes + 4 * terms.streams;
+}
+
+void nobody_was_refused(Scene& scene, std::string_view after) {
+  auto statuses = scene.swarm.counters().statuses;
+  std::string all;
+  for (auto [status, count] : statuses) all += fmt::format(" {}: {}", status, count);
+  MESSAGE("after ", after, ", answers by status:", all);
+  CHECK(statuses[404] == 0);
+  CHECK(statuses[500] == 0);
+}
+
+// What Redis lost is written again, and viewers have gone on to ask for a while.
+awaitable<void> written_again(Scene& scene, RedisServer& redis, std::string after) {
+  auto began = Clock::now();
+  co_await eventually(60s, "Redis has all of it", is_written_again, redis);
+  auto took = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - began);
+  MESSAGE("after ", after, ": Redis has all of it after ", took.count(), " ms");
+  co_await healthy(scene);
+  auto enough = scene.swarm.counters().answered + 1000;
+  auto go_on = [](Scene& s, std::size_t& e) { return s.swarm.counters().answered > e; };
+  co_await eventually(30s, "viewers go on", go_on, scene, enough);
+  nobody_was_refused(scene, after);
 }
 
 }  // namespace
@@ -272,6 +316,26 @@ TEST_CASE(
     link->heal();
     co_await healthy(scene);
     co_await all_agree(scene, "a link that was cut");
+  });
+}
+
+TEST_CASE("a Redis that loses all of its data costs no viewer the streams of other instances") {
+  static RedisServer* redis = nullptr;
+  RedisServer server;
+  redis = &server;
+  Environment there{"REDIS_URL=redis://" + server.address()};
+  with_two({there, there}, apart_terms(), [](Scene& scene) -> awaitable<void> {
+    co_await eventually(60s, "Redis has all of it", is_written_again, *redis);
+    nobody_was_refused(scene, "the start");
+    redis->cli({"FLUSHALL"});
+    co_await written_again(scene, *redis, "FLUSHALL");
+    redis->kill();
+    redis->restart();
+    co_await written_again(scene, *redis, "a restart without data");
+    scene.swarm.hold_reports(true);
+    auto one = scene.instances[0]->url(), other = scene.instances[1]->url();
+    co_await eventually(30s, "both know the same", agree, one, other);
+    nobody_was_refused(scene, "that");
   });
 }
 

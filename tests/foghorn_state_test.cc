@@ -745,6 +745,220 @@ TEST_CASE("a node that is alive here comes back when somebody who had not heard 
 
 namespace {
 
+// A node that can serve, with these streams.
+NodeReport report_with(std::vector<std::string> streams) {
+  auto report = report_of(0);
+  for (const auto& name : streams) {
+    auto& stream = (*report.streams)[name];
+    stream.inputs = 1, stream.total = 10, stream.tenant_id = "t1";
+  }
+  return report;
+}
+
+enum class Loss { flushed, restarted };
+void lose_all(RedisServer& server, Loss how) {
+  if (how == Loss::flushed) {
+    server.cli({"FLUSHALL"});
+  } else {
+    server.kill();
+    server.restart();
+  }
+}
+
+// It has noticed the loss, read everything again, and written what its own node said.
+awaitable<void> eventually_written(Cluster::Core& core, RedisServer& server, std::string node) {
+  auto fact = [](Cluster::Core& c, RedisServer& s, std::string& n) {
+    return s.cli({"EXISTS", "{abc}:nodes:" + n}) == "1" && c.journal.waiting() == 0 &&
+           c.mirror->health() == MirrorHealth::current;
+  };
+  co_await eventually(30s, "what is said here is in Redis again", fact, core, server, node);
+}
+
+// An instance beside the member, which shows what it has and takes any time for the present.
+struct Witness {
+  Witness(asio::any_io_executor executor, redis::Client* client)
+      : core(std::move(executor), client, terms()) {}
+  static ClusterTerms terms() {
+    auto all = cluster_terms("witness");
+    all.restore_time = 1h;
+    return all;
+  }
+  bool is_active(std::string_view node) const {
+    const auto* record = core.model.node(node);
+    return record && record->is_active();
+  }
+  bool has(std::string_view stream, std::string_view node) const {
+    return core.model.instance(stream, node) != nullptr;
+  }
+  void look(Clock::duration later) {
+    core.look_for_silence(Clock::now() + later);
+    core.end_kept(Clock::now() + later);
+  }
+  Cluster::Core core;
+};
+
+// The member is behind a link, so that it need not hear or write anything when Redis loses all.
+template <class Body>
+void with_witness(Body body) {
+  RedisServer server;
+  FaultyLink link(server.port());
+  with_clusters(
+      {settings_for(link.port()), settings_for(server)},
+      [](Members& all, FaultyLink& l, RedisServer& s, Body& b) -> awaitable<void> {
+        Witness witness(co_await asio::this_coro::executor, all[1]->client.get());
+        auto started = co_await witness.core.start(Clock::now() + 20s);
+        std::exception_ptr thrown;
+        try {
+          REQUIRE(started);
+          co_await b(*all[0]->cluster, witness, l, s);
+        } catch (...) {
+          thrown = std::current_exception();
+        }
+        co_await witness.core.close();
+        if (thrown) std::rethrow_exception(thrown);
+      },
+      link, server, body);
+}
+
+awaitable<void> eventually_known(Witness& witness, std::string node, std::string stream) {
+  auto fact = [](Witness& w, std::string& n, std::string& s) {
+    return w.is_active(n) && w.has(s, n) && w.core.journal.waiting() == 0;
+  };
+  co_await eventually(20s, "the witness knows the node", fact, witness, node, stream);
+}
+
+}  // namespace
+
+TEST_CASE(
+    "what Redis lost of others is known until they write it again, and like theirs after that") {
+  static Loss how;
+  SUBCASE("by FLUSHALL") { how = Loss::flushed; }
+  SUBCASE("by a restart without data") { how = Loss::restarted; }
+  RedisServer server;
+  FaultyLink link(server.port());
+  with_clusters(
+      {settings_for(link.port()), settings_for(server)},
+      [](Members& all, FaultyLink& l, RedisServer& s) -> awaitable<void> {
+        auto& a = *all[0]->cluster;
+        auto& b = *all[1]->cluster;
+        REQUIRE(a.report("n1", report_with({"s1", "s2"})));
+        REQUIRE(a.add_artifact("n1", {"c1", "clip", "/c1", 1}));
+        REQUIRE(b.report("n2", report_with({"s3"})));
+        co_await eventually_equal(a, b);
+        l.cut();
+        lose_all(s, how);
+        auto is_told = [](Cluster& c, RedisServer& r) {
+          return r.cli({"EXISTS", "{abc}:nodes:n2", "{abc}:stream_instances:s3:n2"}) == "2" &&
+                 c.waiting_changes() == 0 && c.health() == MirrorHealth::current;
+        };
+        co_await eventually(30s, "b has written its own node again", is_told, b, s);
+        CHECK(s.cli({"EXISTS", "{abc}:nodes:n1", "{abc}:artifacts:c1"}) == "0");
+        REQUIRE(b.node("n1"));
+        CHECK(b.node("n1")->is_active);
+        CHECK(balance::holders(b.table_here(), "s1").size() == 1);
+        CHECK(b.artifact("c1"));
+        CHECK(b.artifact("c1")->copies.size() == 1);
+
+        l.heal();
+        auto is_back = [](RedisServer& r) {
+          return r.cli({"EXISTS", "{abc}:nodes:n1", "{abc}:stream_instances:s1:n1",
+                        "{abc}:artifacts:c1"}) == "3";
+        };
+        co_await eventually(30s, "a has written its own node again", is_back, s);
+        co_await eventually_equal(a, b);
+        CHECK(b.node("n1")->streams == 2);
+        // From here on a deletion is one at once.
+        REQUIRE(a.report("n1", report_with({"s2"})));
+        REQUIRE(a.remove_artifact("n1", "c1"));
+        co_await eventually_equal(a, b);
+        CHECK(balance::holders(b.table_here(), "s1").size() == 0);
+        CHECK(!b.artifact("c1"));
+      },
+      link, server);
+}
+
+TEST_CASE("a node that nobody writes again after Redis lost it ends by its silence") {
+  static Loss how;
+  SUBCASE("by FLUSHALL") { how = Loss::flushed; }
+  SUBCASE("by a restart without data") { how = Loss::restarted; }
+  with_witness([](Cluster& a, Witness& w, FaultyLink& l, RedisServer& s) -> awaitable<void> {
+    REQUIRE(a.report("n1", report_with({"s1", "s4"})));
+    REQUIRE(a.report("n2", report_with({"s2"})));
+    REQUIRE(a.add_artifact("n1", {"c1", "clip", "/c1", 1}));
+    co_await eventually_known(w, "n1", "s1");
+    co_await eventually_known(w, "n2", "s2");
+    w.core.put_own(w.core.heard("n3"));
+    co_await eventually_written(w.core, s, "n3");
+    l.cut();  // from here on a is as good as dead
+    lose_all(s, how);
+    co_await eventually_written(w.core, s, "n3");
+    CHECK(s.cli({"EXISTS", "{abc}:nodes:n1"}) == "0");
+    w.look(61s);
+    CHECK(w.is_active("n1"));
+    CHECK(w.has("s1", "n1"));
+    // One of the two has found another instance: that writes what is known of it. A stream that it
+    // carries, too, it writes also when it has nothing new to say of it.
+    w.core.put_own(w.core.heard("n2"));
+    StreamReport copy;
+    copy.inputs = 1, copy.total = 10, copy.replicated = true;
+    w.core.take_stats("n3", "s4", copy);
+    co_await eventually_written(w.core, s, "n2");
+    CHECK(s.cli({"EXISTS", "{abc}:streams:s2", "{abc}:stream_instances:s2:n2"}) == "2");
+    CHECK(s.cli({"EXISTS", "{abc}:streams:s4", "{abc}:stream_instances:s4:n3"}) == "2");
+    w.look(91s);
+    CHECK(!w.is_active("n1"));
+    w.look(2h);
+    CHECK(!w.core.model.node("n1"));
+    CHECK(!w.has("s1", "n1"));
+    CHECK(!w.core.model.stream("s1"));
+    CHECK(!w.core.model.artifact("c1"));
+    CHECK(!w.has("s4", "n1"));
+    CHECK(w.core.model.stream("s4")->is_known);
+    CHECK(w.core.model.node("n2"));
+    CHECK(w.has("s2", "n2"));
+    CHECK(w.core.model.stream("s2"));
+  });
+}
+
+TEST_CASE(
+    "what was deleted while Redis lost everything ends later, and what is written again stays") {
+  with_witness([](Cluster& a, Witness& w, FaultyLink& l, RedisServer& s) -> awaitable<void> {
+    REQUIRE(a.report("n1", report_with({"s1"})));
+    REQUIRE(a.report("n2", report_with({"s2", "s3"})));
+    co_await eventually_known(w, "n1", "s1");
+    co_await eventually_known(w, "n2", "s3");
+    w.core.put_own(w.core.heard("n3"));
+    co_await eventually_written(w.core, s, "n3");
+    l.cut();  // Redis is empty before it hears of either
+    REQUIRE(a.forget_node("n1"));
+    REQUIRE(a.report("n2", report_with({"s2"})));
+    s.cli({"FLUSHALL"});
+    co_await eventually_written(w.core, s, "n3");
+    l.heal();
+    auto is_back = [](Cluster& c, RedisServer& r) {
+      return r.cli({"EXISTS", "{abc}:nodes:n2", "{abc}:stream_instances:s2:n2"}) == "2" &&
+             c.waiting_changes() == 0;
+    };
+    co_await eventually(30s, "a has written its own node again", is_back, a, s);
+    co_await eventually_written(w.core, s, "n3");
+    CHECK(w.has("s3", "n2"));
+    CHECK(w.is_active("n1"));
+    // Nobody is silent, and there was time to write everything again.
+    w.core.end_kept(Clock::now() + 2h);
+    CHECK(!w.has("s3", "n2"));
+    CHECK(w.has("s2", "n2"));
+    CHECK(w.is_active("n1"));
+    CHECK(w.is_active("n2"));
+    w.look(2h);
+    w.core.end_kept(Clock::now() + 4h);
+    CHECK(!w.core.model.node("n1"));
+    CHECK(!w.has("s1", "n1"));
+    CHECK(w.core.model.node("n2"));  // silent too, but in Redis: the leader removes it
+  });
+}
+
+namespace {
+
 // Something that a node or an operator might say, to any of the instances.
 void say_something(std::mt19937& random, Cluster& cluster) {
   auto pick = [&random](std::string_view of, unsigned count) {

@@ -14,15 +14,28 @@ struct Swarm::State {
   Counters counters = {};
   bool is_held = false;
   std::mt19937_64 random{42};
+  struct Held {
+    int stream;
+    bool is_replicated;
+  };
+  std::vector<std::vector<Held>> held = {};  // by node
 
   // Three nodes have each stream, the first of them as its origin.
+  void deal_streams() {
+    held.resize(static_cast<std::size_t>(terms.nodes));
+    for (int s = 0; s < terms.streams; ++s)
+      for (int k = 0; k < 3; ++k) {
+        auto node = (7 * s + terms.holder_step * k) % terms.nodes;
+        held[static_cast<std::size_t>(node)].push_back({s, k > 0});
+      }
+  }
+
   std::string report_of(int node) {
     std::string streams;
-    for (int s = 0; s < terms.streams; ++s)
-      for (int k = 0; k < 3; ++k)
-        if ((7 * s + 13 * k) % terms.nodes == node)
-          streams += fmt::format(R"({}"stream-{}":{{"total":{},"inputs":1,"replicated":{}}})",
-                                 streams.empty() ? "" : ",", s, random() % 20, k > 0);
+    for (const auto& each : held[static_cast<std::size_t>(node)])
+      streams +=
+          fmt::format(R"({}"stream-{}":{{"total":{},"inputs":1,"replicated":{}}})",
+                      streams.empty() ? "" : ",", each.stream, random() % 20, each.is_replicated);
     return fmt::format(
         R"({{"cpu_tenths":{},"ram_max":1000,"ram_current":{},"up_speed":{},"bw_limit":1000000000000,)"
         R"("base_url":"https://edge-{}.example","is_healthy":true,"capabilities":{{"edge":true}},)"
@@ -36,6 +49,7 @@ struct Swarm::State {
 Swarm::Swarm(SwarmTerms terms, std::vector<std::string> urls) : state_(new State{terms, urls}) {
   state_->alive.assign(urls.size(), true);
   state_->heard.assign(static_cast<std::size_t>(terms.nodes), false);
+  state_->deal_streams();
 }
 Swarm::~Swarm() = default;
 
@@ -88,6 +102,7 @@ void Swarm::start_viewers(TaskGroup& tasks) {
       auto reply = co_await clients[instance]->ask(std::move(play), asked_at + 2s);
       auto took = Clock::now() - asked_at;
       auto& counters = state.counters;
+      ++counters.statuses[reply ? reply->status : 0];
       if (reply && reply->status == 307) {
         ++counters.answered;
         counters.slowest = std::max(counters.slowest, took);

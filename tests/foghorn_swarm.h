@@ -1,6 +1,7 @@
 #pragma once
 // Many nodes that report and many viewers that ask, without pause, against instances that come and
 // go.
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -11,6 +12,9 @@ namespace warren {
 
 struct SwarmTerms {
   int nodes = 40, streams = 400;
+  // From one node that has a stream to the next one. With an even step, and as many nodes, all of a
+  // stream report to the same one of two instances.
+  int holder_step = 13;
   std::chrono::milliseconds report_interval = 1s;
   int viewers = 8;                               // who ask, one request after the other
   std::chrono::milliseconds viewer_pause = 5ms;  // between two requests of one of them
@@ -36,7 +40,8 @@ class Swarm {
     std::size_t answered = 0;
     std::vector<std::string> unanswered;  // why, the first few; `lost` counts them all
     std::size_t lost = 0;
-    Clock::duration slowest = {};  // answer of a viewer
+    Clock::duration slowest = {};              // answer of a viewer
+    std::map<unsigned, std::size_t> statuses;  // 0: none came in time
   };
   const Counters& counters() const;
   // Every node has been heard once.

@@ -16,6 +16,7 @@ inline ClusterTerms cluster_terms(std::string instance, std::string cluster = "a
   terms.cluster_id = std::move(cluster);
   terms.instance_id = std::move(instance);
   terms.sweep_interval = 250ms;
+  terms.restore_time = 1s;  // so that members agree soon on what ended while Redis was lost
   return terms;
 }
 

@@ -11,7 +11,8 @@
 // A change counts here at once, and is written behind: changes that wait are one batch, the newest
 // value of each entity. While a change of ours is on its way, older values that come in do not undo
 // it. When Redis is away the instance goes on with what it hears itself, and when history was
-// rewritten by a failover it writes again what its own nodes told it.
+// rewritten by a failover it writes again what its own nodes told it, and keeps what those of others
+// said until they have done the same.
 //
 // Merging (docs/protocols/foghorn.md): what identifies (tenant, playback id, origin) is never
 // erased by an empty value; sums are derived from instances; operators' modes are records of their
@@ -36,6 +37,8 @@ struct ClusterTerms {
   std::chrono::milliseconds stale_after = 90s;
   std::chrono::milliseconds evict_after = 5min;  // after it went stale
   std::chrono::milliseconds sweep_interval = 5s;
+  // For others to write again what Redis lost: until then it is kept here.
+  std::chrono::milliseconds restore_time = 30s;
 };
 
 // Where sessions of a cluster have their keys, so that a user who may use `~{id}:*` and

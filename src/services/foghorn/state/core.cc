@@ -120,6 +120,7 @@ awaitable<void> Cluster::Core::keep_time() {
   for (;;) {
     auto now = Clock::now();
     look_for_silence(now);
+    end_kept(now);
     if (mirror && has_id()) share_penalties(now);
     co_await sleep_for(std::min<Clock::duration>(tick, terms.stale_after / 4));
   }

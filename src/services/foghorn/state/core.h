@@ -110,6 +110,13 @@ class Cluster::Core {
   void forget_penalties(const std::string& instance);
   void add_up_penalties(Clock::time_point now);
 
+  // --- what Redis lost (lost.cc)
+  // -------------------------------------------------------------------
+  bool is_of_peers(const EntityKey& key) const;  // they write it, and we do not
+  bool keeps(const EntityKey& key);              // of which Redis has nothing any more
+  bool is_awaited(const EntityKey& key) const;
+  void end_kept(Clock::time_point now);
+
   void look_for_silence(Clock::time_point now);  // liveness.cc
   bool is_carried(const StreamRecord& stream) const;
   bool is_carried_here(const StreamRecord& stream) const;  // by a node that reports to us
@@ -166,6 +173,8 @@ class Cluster::Core {
   Event id_lost_;
   std::set<std::string> abandoned_;  // streams that a carrier let go during a look at the mirror
   bool is_rewritten_ = false;        // since the last look at the mirror
+  std::set<EntityKey> kept_;         // of peers, lost by Redis, and not written again so far
+  Clock::time_point kept_until_ = {};
   enum class Phase { idle, loading, loaded, closed } phase_ = Phase::idle;
   mutable std::atomic_flag locked_;
   std::shared_ptr<const balance::RoutingTable> shown_;

@@ -49,7 +49,10 @@ void Cluster::Core::catch_up() {
     for (const auto& change : changes) take(kind, change.from, change.to);
   }
   settle_abandoned();
-  is_rewritten_ = false;
+  if (std::exchange(is_rewritten_, false) && !kept_.empty()) {
+    kept_until_ = Clock::now() + terms.restore_time;
+    log::warn("foghorn.lost_values_kept", "count", kept_.size());
+  }
   changed();
 }
 
@@ -83,6 +86,7 @@ void Cluster::Core::take_value(Kind kind, const Entity& entity) {
     EntityKey key = key_of_it(*parsed);
     if (key.id() != entity.id())
       return skip(kind, entity.id(), {Errc::invalid, "the value is of " + key.id()});
+    kept_.erase(key);
     if (journal.is_own(key, entity.value())) return;
     take_it(*std::move(parsed));
   };
@@ -265,6 +269,7 @@ void Cluster::Core::take_artifact(ArtifactState incoming) {
 
 void Cluster::Core::take_gone(const EntityKey& key) {
   if (key.kind == Kind::penalty) return forget_penalties(key.first);
+  if (keeps(key)) return;
   if (key.kind == Kind::artifact) {
     ArtifactState nothing;
     nothing.content_id = key.first;
@@ -343,6 +348,8 @@ void Cluster::Core::mark_carried(const std::string& node) {
 }
 
 void Cluster::Core::write_again() {
+  // What was shown before belongs to the old history: the next look is the first at the new one.
+  if (is_loaded()) catch_up();
   for (const auto& [id, record] : model.nodes())
     if (record.is_own && !record.is_stale()) mark_carried(id);
   is_rewritten_ = true;

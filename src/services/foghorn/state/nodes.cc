@@ -117,6 +117,8 @@ void Cluster::Core::put_own(NodeRecord record) {
   if (!std::exchange(record.is_own, true)) {
     record.state.owner_epoch = next_epoch(record.state);
     record.lists_streams = false;
+    // What Redis lost of it is ours to write from here on.
+    if (!kept_.empty()) mark_carried(record.state.node_id);
   }
   if (!is_loaded()) early_.try_emplace(record.state.node_id);
   mark({Kind::node, record.state.node_id});

@@ -104,7 +104,8 @@ StreamInstanceState Cluster::Core::instance_or_new(const std::string& stream,
 
 void Cluster::Core::set_stream(StreamState state) {
   const auto* known = model.stream(state.internal_name);
-  if (known && known->is_known && says_the_same(known->state, state)) return;
+  bool is_same = known && known->is_known && says_the_same(known->state, state);
+  if (is_same && !kept_.contains({Kind::stream, state.internal_name})) return;
   state.last_update = later_than(state.last_update);
   mark({Kind::stream, state.internal_name});
   model.put_stream(std::move(state), Clock::now());
