@@ -82,12 +82,14 @@ awaitable<void> Federation::Core::serve(std::shared_ptr<Link> link) {
   const auto& over = link->session.over();
   auto why = over ? over->what : std::string("the connection broke");
   auto after = peers_.find(cluster_id);
-  if (after != peers_.end() && (!after->second.link || after->second.link == link)) {
+  bool is_known = after != peers_.end();
+  bool was_channel = is_known && after->second.link == link;
+  if (was_channel || (is_known && !after->second.link)) {
     after->second.problem = why;
     after->second.hint = link->session.leader_hint();
     if (!is_address(after->second.hint)) after->second.hint.clear();
   }
-  if (link->session.greeting() || (over && over->code == Errc::denied))
+  if (was_channel || (over && over->code == Errc::denied))
     log::info("federation.channel_closed", "peer", cluster_id, "why", why);
 }
 
