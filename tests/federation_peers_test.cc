@@ -154,11 +154,13 @@ TEST_CASE("who is not a peer, or says that it is another, is sent away with the 
     CHECK(rb.cli({"KEYS", "*forged*"}).empty());
     auto bad = ad;
     bad.internal_name = "for*ged";
+    hello.address = "no address";
     frames = {{"a", {hello}}, {"a", {bad}}};
     auto hostile = co_await answer_to(terms, address, frames);
     REQUIRE(!hostile);  // it is not heard, and the channel stays
     CHECK(hostile.error().what == "nothing was heard for three heartbeats");
     CHECK(rb.cli({"KEYS", "*ged*"}).empty());
+    CHECK(rb.cli({"HGET", "{b}:peer_addresses", "a"}) == a[0]->address());  // and not what it said
     terms.token = "wrong";
     frames = {{"a", {hello}}};
     auto denied = co_await answer_to(terms, address, frames);
