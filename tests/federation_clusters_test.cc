@@ -213,7 +213,7 @@ TEST_CASE("all keys are there as existing deployments know them, and live as lon
         auto leader = ra.cli({"GET", "{a}:leader:peer_manager"});
         CHECK((leader == "a1" || leader == "a2"));
         CHECK(ra.cli({"GET", "{a}:playback_index:pb-1"}) == "demo");
-        CHECK(ra.cli({"HGET", "{a}:peer_addresses", "b"}) == b[0]->address());
+        CHECK(ra.cli({"HGET", "{a}:peer_addresses", "b"}) == leader_of(b)->address());
         auto ad = ra.cli({"GET", "{a}:stream_ad:b:demo"});
         for (auto member : {R"("internal_name":"demo")", R"("tenant_id":"acme")",
                             R"("origin_cluster_id":"b")", R"("peer_cluster":"b")", R"("epoch":")",
@@ -326,6 +326,113 @@ TEST_CASE(
   });
 }
 
+namespace {
+
+// Its only way out is to dial: nobody was told where it is.
+awaitable<Member*> add_unlisted(Members& a, Members& b, RedisServer& rb) {
+  auto terms = federation_terms();
+  terms.peers = {PeerTerms{"a", {a[0]->address(), a[1]->address()}}};
+  b.push_back(std::make_unique<Member>("b", "b3", rb.port()));
+  co_await start(*b.back(), terms);
+  co_return b.back().get();
+}
+
+std::uint64_t frames_in(Members& members) {
+  auto* leader = leader_of(members);
+  auto peers = leader ? leader->federation->peers() : std::vector<federation::PeerView>();
+  return peers.empty() ? 0 : peers.front().frames_in;
+}
+
+std::uint64_t accepted(Members& members) {
+  std::uint64_t count = 0;
+  for (auto& member : members) count += member->link.counters().accepted;
+  return count;
+}
+
+}  // namespace
+
+TEST_CASE("a leader at an address that the other cluster does not list is found all the same") {
+  Neighbours how;
+  SUBCASE("the addresses that it lists are dead") {}
+  SUBCASE("it lists none") { how.a_lists = {}; }
+  auto body = [](Members& a, Members& b, RedisServer& ra, RedisServer& rb) -> awaitable<void> {
+    co_await eventually(20s, "the channel is open", [&] { return is_connected(a); });
+    auto* old = leader_of(b);
+    REQUIRE(old);
+    co_await stop(old == b[0].get() ? *b[1] : *b[0]);  // nobody is left who could say who leads
+    auto* next = co_await add_unlisted(a, b, rb);
+    co_await stop(*old);
+    co_await eventually(20s, "the new one leads", [&] { return next->federation->is_leader(); });
+    auto began = Clock::now();
+    co_await eventually(20s, "the channel is open again", [&] { return is_connected(a); });
+    auto took = Clock::now() - began;
+    CHECK(took < 10s);  // two of them without a channel
+    MESSAGE("until the channel was open: " << took / 1ms << " ms");
+    report(*next, "b-edge", {{"demo", live()}});
+    co_await until_known(a, "demo");
+    auto placed = co_await place(*a[0], viewer_of("demo"));
+    CHECK(placed.way == Way::redirect);
+    co_await eventually(10s, "its address is in Redis", [&] {
+      return ra.cli({"HGET", "{a}:peer_addresses", "b"}) == next->address();
+    });
+  };
+  with_federations(how, body);
+}
+
+TEST_CASE("where a leader says that it is, the next leader of the other cluster finds it") {
+  Neighbours how;
+  how.a_lists = {1};  // who does not lead, and says who does
+  how.b_lists = {};   // b can dial nobody but the leader that greets it
+  auto body = [](Members& a, Members& b, RedisServer& ra, RedisServer&) -> awaitable<void> {
+    co_await eventually(20s, "the channel is open", [&] { return is_connected(a); });
+    REQUIRE(leader_of(b) == b[0].get());
+    co_await eventually(10s, "it is in Redis", [&] {
+      return ra.cli({"HGET", "{a}:peer_addresses", "b"}) == b[0]->address();
+    });
+    co_await stop(*b[1]);
+    auto* old = leader_of(a);
+    REQUIRE(old);
+    co_await stop(*old);
+    co_await eventually(20s, "the next leader has a channel", [&] { return is_connected(a); });
+    CHECK(ra.cli({"HGET", "{a}:peer_addresses", "b"}) == b[0]->address());
+  };
+  with_federations(how, body);
+}
+
+TEST_CASE("clusters that dial each other at once have one channel, and keep it") {
+  Neighbours how;
+  how.terms.larger_dials_after = 0ms;
+  auto body = [](Members& a, Members& b, RedisServer&, RedisServer&) -> awaitable<void> {
+    auto told = [](Members& x, Members& y) -> awaitable<void> {
+      auto first_x = frames_in(x), first_y = frames_in(y);
+      co_await eventually(30s, "both hear of each other", [&] {
+        return frames_in(x) >= first_x + 10 && frames_in(y) >= first_y + 10;
+      });
+    };
+    auto both = [&] { return is_connected(a) && is_connected(b); };
+    co_await eventually(20s, "both have a channel", both);
+    for (int round = 0; round < 2; ++round) {
+      auto to_a = accepted(a), to_b = accepted(b);
+      for (auto* side : {&a, &b})
+        for (auto& member : *side) {
+          member->link.cut();
+          member->link.heal();
+          // Greetings pass each other on their way.
+          for (auto way : {Direction::to_server, Direction::to_client})
+            member->link.delay(way, 100ms);
+        }
+      auto dialled = [&] { return accepted(a) > to_a && accepted(b) > to_b; };
+      co_await eventually(20s, "both have dialled", dialled);
+      co_await told(a, b);
+      auto before = accepted(a) + accepted(b);
+      co_await told(a, b);
+      CHECK(accepted(a) + accepted(b) == before);
+      CHECK(both());
+    }
+  };
+  with_federations(how, body);
+}
+
 TEST_CASE("clusters that are far from each other find each other") {
   with_federations({}, [](Members& a, Members& b, RedisServer&, RedisServer&) -> awaitable<void> {
     for (auto& member : b) {
@@ -392,11 +499,13 @@ TEST_CASE("a partition between clusters is noticed, and heals by itself") {
   with_federations({}, [](Members& a, Members& b, RedisServer&, RedisServer&) -> awaitable<void> {
     report(*b[0], "b-edge", {{"demo", live()}});
     co_await until_known(a, "demo");
-    for (auto& member : b) member->link.half_open();
+    for (auto* side : {&a, &b})  // either may dial
+      for (auto& member : *side) member->link.half_open();
     co_await eventually(20s, "it is noticed", [&] { return !is_connected(a); });
     co_await until_known(a, "demo", false);  // 15 s: nobody says it any more
     report(*b[0], "b-edge", {{"other", live()}});
-    for (auto& member : b) member->link.heal();
+    for (auto* side : {&a, &b})
+      for (auto& member : *side) member->link.heal();
     co_await until_known(a, "other");
     CHECK(!knows(*a[0], "demo"));
   });

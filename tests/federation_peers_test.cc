@@ -140,6 +140,11 @@ TEST_CASE("who is not a peer, or says that it is another, is sent away with the 
       REQUIRE(answer);
       CHECK(answer->reason == each.reason);
     }
+    // Also who has the larger id, of whom another leader is here.
+    std::vector<Frame> of_b{{"b", {Hello{1, "x", {0, 1}}}}};
+    auto older = co_await answer_to(terms, leader_of(a)->address(), of_b);
+    REQUIRE(older);
+    CHECK(older->reason == "a newer leader of b is here");
     // One that changes its name on the way.
     std::vector<Frame> frames{{"a", {hello}}, {"c", {ad}}};
     auto liar = co_await answer_to(terms, address, frames);
@@ -149,11 +154,13 @@ TEST_CASE("who is not a peer, or says that it is another, is sent away with the 
     CHECK(rb.cli({"KEYS", "*forged*"}).empty());
     auto bad = ad;
     bad.internal_name = "for*ged";
+    hello.address = "no address";
     frames = {{"a", {hello}}, {"a", {bad}}};
     auto hostile = co_await answer_to(terms, address, frames);
     REQUIRE(!hostile);  // it is not heard, and the channel stays
     CHECK(hostile.error().what == "nothing was heard for three heartbeats");
     CHECK(rb.cli({"KEYS", "*ged*"}).empty());
+    CHECK(rb.cli({"HGET", "{b}:peer_addresses", "a"}) == a[0]->address());  // and not what it said
     terms.token = "wrong";
     frames = {{"a", {hello}}};
     auto denied = co_await answer_to(terms, address, frames);
@@ -344,11 +351,77 @@ TEST_CASE("whoever answers in the place of a peer is not believed, and learns no
   with_federations(how, body, **server, impostor);
 }
 
+namespace {
+
+// A smaller id of an earlier version: it dials, and is not dialled.
+class Earlier final : public foghorn_federation::FoghornFederation::CallbackService {
+ public:
+  using Message = foghorn_federation::PeerMessage;
+
+  grpc::ServerBidiReactor<Message, Message>* PeerChannel(grpc::CallbackServerContext*) override {
+    struct Refusal final : grpc::ServerBidiReactor<Message, Message> {
+      explicit Refusal(Earlier& earlier) : of(earlier) { StartRead(&in); }
+      void OnReadDone(bool is_good) override {
+        if (is_good) of.note(in.cluster_id());
+        out.set_cluster_id("0");
+        out.mutable_goodbye()->set_reason("0 dials " + in.cluster_id() + ", not the other way");
+        StartWriteAndFinish(&out, {}, grpc::Status::OK);
+      }
+      void OnDone() override { delete this; }
+      Earlier& of;
+      Message in, out;
+    };
+    return new Refusal(*this);
+  }
+
+  std::vector<Clock::time_point> dialled_by(const std::string& cluster) {
+    std::lock_guard lock(mutex_);
+    return dialled_[cluster];
+  }
+
+ private:
+  void note(const std::string& cluster) {
+    std::lock_guard lock(mutex_);
+    dialled_[cluster].push_back(Clock::now());
+  }
+
+  std::mutex mutex_;
+  std::map<std::string, std::vector<Clock::time_point>> dialled_;
+};
+
+}  // namespace
+
+TEST_CASE(
+    "a peer of an earlier version that refuses to be dialled is dialled less and less often") {
+  Earlier earlier;
+  rpc::ServerTerms at{"127.0.0.1:0"};
+  auto server = rpc::Server::listen(at, {&earlier});
+  REQUIRE(server);
+  Neighbours how;
+  how.has_peers = false;
+  how.terms.larger_dials_after = 100ms;
+  how.terms.peers = {PeerTerms{"0", {fmt::format("127.0.0.1:{}", (*server)->port())}}};
+  how.terms.bearer_peers = {"0"};
+  auto body = [](Members& a, Members&, RedisServer&, RedisServer&, rpc::Server& own,
+                 Earlier& other) -> awaitable<void> {
+    co_await eventually(30s, "it is dialled again and again",
+                        [&] { return other.dialled_by("a").size() >= 6; });
+    auto dialled = other.dialled_by("a");
+    for (std::size_t i = 0; i < 5; ++i) {
+      auto pause = std::min<Clock::duration>(100ms * (1 << i), 1s);
+      CHECK(dialled[i + 1] - dialled[i] >= pause - 20ms);  // the call takes some time itself
+    }
+    CHECK(leader_of(a)->federation->peers().front().problem == "0 dials a, not the other way");
+    co_await own.close();
+  };
+  with_federations(how, body, **server, earlier);
+}
+
 TEST_CASE("peers are found in peer_addresses, and in a registry") {
   Neighbours how;
   how.has_peers = false;
   SUBCASE("an operator writes them to Redis") {
-    how.has_addresses = false;
+    how.a_lists = how.b_lists = {};
     how.has_peers = true;
     auto body = [](Members& a, Members& b, RedisServer& ra, RedisServer& rb) -> awaitable<void> {
       ra.cli({"HSET", "{a}:peer_addresses", "b", b[0]->address()});

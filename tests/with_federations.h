@@ -111,8 +111,9 @@ inline awaitable<void> stop(Member& member) {
 struct Neighbours {
   std::set<std::string> tenants_of_a = {}, tenants_of_b = {};
   FederationTerms terms = federation_terms();
-  bool has_peers = true;                  // by configuration
-  bool has_addresses = true;              // of them
+  bool has_peers = true;  // by configuration
+  // Of whom they have the addresses.
+  std::vector<std::size_t> a_lists = {0, 1}, b_lists = {0, 1};
   std::vector<PeerTerms> strangers = {};  // further peers of b
 };
 
@@ -130,10 +131,10 @@ void with_federations(Neighbours how, Body body, Args&... args) {
     try {
       auto of_a = h.terms, of_b = h.terms;
       if (h.has_peers) {
-        of_a.peers = {PeerTerms{"b", {b[0]->address(), b[1]->address()}, h.tenants_of_a}};
-        of_b.peers = {PeerTerms{"a", {a[0]->address(), a[1]->address()}, h.tenants_of_b}};
-        for (auto* of : {&of_a, &of_b})
-          if (!h.has_addresses) of->peers.front().addresses.clear();
+        of_a.peers = {PeerTerms{"b", {}, h.tenants_of_a}};
+        of_b.peers = {PeerTerms{"a", {}, h.tenants_of_b}};
+        for (auto i : h.a_lists) of_a.peers.front().addresses.push_back(b[i]->address());
+        for (auto i : h.b_lists) of_b.peers.front().addresses.push_back(a[i]->address());
         of_b.peers.insert(of_b.peers.end(), h.strangers.begin(), h.strangers.end());
       }
       for (auto& member : a) co_await start(*member, of_a);

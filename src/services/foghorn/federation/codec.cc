@@ -34,6 +34,7 @@ struct PayloadWriter {
     out.set_instance_id(hello.instance_id);
     out.set_epoch(hello.token.epoch);
     out.set_counter(hello.token.counter);
+    out.set_address(hello.address);
   }
   void operator()(const EdgeTelemetry& edge) const {
     auto& out = *to.mutable_edge_telemetry();
@@ -417,8 +418,11 @@ void Reader::read(const pb::PeerMessage& message, bool is_inner) {
     case pb::PeerMessage::kHello: {
       const auto& from = message.hello();
       frame.text("instance_id", from.instance_id());
-      to_.payloads.emplace_back(
-          Hello{from.protocol_version(), from.instance_id(), {from.epoch(), from.counter()}});
+      frame.text("address", from.address());
+      to_.payloads.emplace_back(Hello{from.protocol_version(),
+                                      from.instance_id(),
+                                      {from.epoch(), from.counter()},
+                                      from.address()});
       return;
     }
     case pb::PeerMessage::kBatch:

@@ -10,6 +10,7 @@
 #include <set>
 
 #include "services/foghorn/federation/advertise.h"
+#include "services/foghorn/federation/dialling.h"
 #include "services/foghorn/federation/federation.h"
 #include "services/foghorn/federation/follower.h"
 #include "services/foghorn/federation/session.h"
@@ -21,25 +22,44 @@ namespace warren::federation {
 // A channel that is open.
 struct Link {
   Link(const FederationTerms& terms, const std::string& self, const PeerTerms& peer, Hello hello,
-       std::shared_ptr<Wire> over, const asio::any_io_executor& executor)
+       std::shared_ptr<Wire> over, Dialler dialler, const asio::any_io_executor& executor)
       : session(terms, self, peer, std::move(hello), Clock::now()),
         wire(std::move(over)),
+        by(dialler),
         wake(executor) {}
+  // Once it was greeted, and until it ends.
+  std::optional<Greeted> greeted() const {
+    if (!session.greeting() || session.over()) return {};
+    return Greeted{by, session.greeting()->token};
+  }
+
   PeerSession session;
   std::shared_ptr<Wire> wire;
+  Dialler by;
   Event wake;  // there may be something to send
 };
 
 struct Peer {
   PeerTerms terms;
   bool is_configured = false;
-  std::shared_ptr<Link> link;  // of the term; shared with the task that serves it
+  // Of the term; both are shared with the task that serves them.
+  std::shared_ptr<Link> link;                    // the channel, from its greeting on
+  std::shared_ptr<Link> dialled;                 // by us, and not greeted: it may lead nowhere
+  Clock::time_point alone_since = Clock::now();  // that there is no channel
   std::string problem;
-  std::string hint;          // an address that its follower gave
-  std::string good_address;  // that answered last
+  std::string hint;                      // an address that its follower gave
+  std::optional<std::string> announced;  // by its leader, where it has greeted us; empty: none
+  std::string good_address;              // that answered last
   std::size_t next_address = 0;
   std::uint64_t dial = 0;      // the task that dials it; 0: none does
   PeerSession::Counters past;  // of links that are gone
+
+  std::vector<std::shared_ptr<Link>> links() const {
+    std::vector<std::shared_ptr<Link>> all;
+    for (const auto& each : {link, dialled})
+      if (each) all.push_back(each);
+    return all;
+  }
 };
 
 // What a fan-out or a refused pull taught, for a moment.
@@ -102,6 +122,8 @@ class Federation::Core final : public Answerer {
   awaitable<void> keep_time(std::shared_ptr<Link> link);
   awaitable<void> greet(std::shared_ptr<Wire> wire);
   Result<> admit(const Wire& wire, const Frame& first);
+  bool keep(std::shared_ptr<Link> link);
+  void hear_address(Peer& peer, const std::string& address);
   void hear(const std::string& cluster, PeerSession& from);
   void take(Record record);
   void confirm(const std::string& cluster, const PeerSession& from);
@@ -147,6 +169,7 @@ class Federation::Core final : public Answerer {
   std::map<std::string, Peer> peers_;
   std::uint64_t dials_ = 0;
   std::map<std::string, std::string> written_addresses_;
+  Event announced_;  // an address that is not in Redis yet
   std::shared_ptr<const Offer> offer_;
   FencingToken token_;  // of our last term
   bool is_leading_ = false;

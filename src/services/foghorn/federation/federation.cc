@@ -22,6 +22,7 @@ Federation::Core::Core(asio::any_io_executor on, redis::Client& with, LeaseSessi
       follower_(with, of.terms().cluster_id, of.terms().instance_id, terms, view),
       caller_(terms),
       advertiser_(of, view, terms, Clock::now()),
+      announced_(on),
       tasks_(on),
       calls_(on) {
   for (const auto& peer : terms.peers) {
@@ -55,13 +56,14 @@ awaitable<void> Federation::Core::close() {
   if (is_closing_) co_return;
   is_closing_ = true;
   for (auto& [cluster_id, peer] : peers_) {
-    if (!peer.link) continue;
-    peer.link->session.leave("this instance is closing", "");
-    peer.link->wake.notify();
+    for (auto& link : peer.links()) {
+      link->session.leave("this instance is closing", "");
+      link->wake.notify();
+    }
   }
   auto has_link = [this] {
     for (const auto& [cluster_id, peer] : peers_)
-      if (peer.link) return true;
+      if (!peer.links().empty()) return true;
     return false;
   };
   for (auto until = Clock::now() + 300ms; has_link() && Clock::now() < until;)
@@ -87,7 +89,7 @@ std::vector<PeerView> Federation::Core::peer_views() const {
     if (auto peer = peers_.find(cluster_id); peer != peers_.end()) {
       const auto& known = peer->second;
       shown.addresses = known.terms.addresses;
-      shown.is_connected = known.link && known.link->session.greeting();
+      shown.is_connected = bool(known.link);
       if (is_leading_ && !shown.is_connected && !known.problem.empty())
         shown.problem = known.problem;
       auto counters = known.link ? known.link->session.counters() : PeerSession::Counters{};

@@ -15,7 +15,8 @@
 // under its fencing token. All others hear the same from Redis, so that every instance decides from
 // memory. docs/protocols/federation.md has the frames and the keys.
 //
-// Of two clusters the one with the smaller id dials. Whoever is dialled and does not lead says who
+// Of two clusters the one with the smaller id dials at once, the other one after a moment without a
+// channel; between them there is one (dialling.h). Whoever is dialled and does not lead says who
 // does.
 #include <functional>
 #include <memory>

@@ -21,7 +21,8 @@ inline constexpr std::size_t most_summary_edges = 10'000;  // of a cluster
 struct Hello {
   std::uint32_t version = protocol_version;
   std::string instance_id;
-  FencingToken token;  // of who leads there: an older one does not replace a newer one
+  FencingToken token;        // of who leads there: an older one does not replace a newer one
+  std::string address = {};  // where that leader is reached; empty: not told
 };
 // Of all that is advertised at this point of the channel.
 struct Digest {

@@ -31,6 +31,7 @@ Async<> Federation::Core::reign(Term term) {
   } ending{*this};
   is_leading_ = true;
   token_ = term.token;
+  for (auto& [cluster_id, peer] : peers_) peer.alone_since = Clock::now();
   offer_.reset();
   changed.notify();
   // What an earlier leader heard is there for a while.
@@ -50,7 +51,8 @@ void Federation::Core::end_term() {
   writer_.drop();
   for (auto& [cluster_id, peer] : peers_) {
     peer.dial = 0;
-    if (peer.link) peer.link->wire->finish({Errc::unavailable, "no longer the leader"});
+    peer.announced.reset();  // the next leader hears it, and Redis has it
+    for (auto& link : peer.links()) link->wire->finish({Errc::unavailable, "no longer the leader"});
   }
   changed.notify();
 }
@@ -62,12 +64,13 @@ awaitable<void> Federation::Core::tell_offers() {
     auto began = Clock::now();
     auto revision = cluster.revision();
     bool is_wanted = std::any_of(peers_.begin(), peers_.end(),
-                                 [](const auto& each) { return each.second.link != nullptr; });
+                                 [](const auto& each) { return !each.second.links().empty(); });
     offer_ = is_wanted ? advertiser_.make(began) : nullptr;  // a link that opens makes its own
     for (auto& [cluster_id, peer] : peers_) {
-      if (!peer.link) continue;
-      peer.link->session.offer(Clock::now(), offer_);
-      peer.link->wake.notify();
+      for (auto& link : peer.links()) {
+        link->session.offer(Clock::now(), offer_);
+        link->wake.notify();
+      }
     }
     auto cost = Clock::now() - began;
     co_await sleep_for(std::max<Clock::duration>(terms.settle, 10 * cost));
@@ -85,12 +88,13 @@ awaitable<void> Federation::Core::look_after(Lease& lease) {
     redis::Command read("HGETALL", key_of(self(), Record{Kind::peer_addresses, "", ""}));
     auto known = co_await client.ask(std::move(read), redis::CallOptions().idempotent());
     if (known) write_addresses(*known);
-    co_await sleep_for(terms.address_interval);
+    co_await announced_.wait(Clock::now() + terms.address_interval);
   }
 }
 
-// Ours, those of our peers, and for a peer of which we were told no address the one that somebody
-// put there. Who is no peer is left alone; who is none any more is taken out.
+// Ours, and of each peer the one that its leader announced. Of a peer that has not greeted us yet,
+// what is there stays: our last leader may have heard it, or somebody put it there. Who announced
+// none is where we were told. Who is no peer is left alone; who is none any more is taken out.
 void Federation::Core::write_addresses(const redis::Reply& known) {
   boost::json::object addresses;
   for (const auto& [cluster_id, address] : written_addresses_) addresses[cluster_id] = nullptr;
@@ -101,9 +105,14 @@ void Federation::Core::write_addresses(const redis::Reply& known) {
     if (peers_.contains(cluster_id) && is_address(address))
       written_addresses_[cluster_id] = address;
   }
-  for (const auto& [cluster_id, peer] : peers_)
-    if (!peer.terms.addresses.empty())
-      written_addresses_[cluster_id] = peer.terms.addresses.front();
+  for (const auto& [cluster_id, peer] : peers_) {
+    auto& written = written_addresses_[cluster_id];
+    if (peer.announced && !peer.announced->empty())
+      written = *peer.announced;
+    else if (!peer.terms.addresses.empty() && (peer.announced || written.empty()))
+      written = peer.terms.addresses.front();
+    if (written.empty()) written_addresses_.erase(cluster_id);
+  }
   for (const auto& [cluster_id, address] : written_addresses_) addresses[cluster_id] = address;
   if (!addresses.empty()) take({Kind::peer_addresses, "", boost::json::serialize(addresses)});
 }
@@ -172,8 +181,9 @@ void Federation::Core::adopt(std::vector<PeerTerms> listed) {
     names.insert(each.cluster);
     auto& peer = peers_[each.cluster];
     if (peer.is_configured) continue;
-    if (peer.link && peer.terms.tenants != each.tenants)
-      peer.link->wire->finish({Errc::refused, "the tenants of this peer changed"});
+    for (auto& link : peer.links())
+      if (peer.terms.tenants != each.tenants)
+        link->wire->finish({Errc::refused, "the tenants of this peer changed"});
     peer.terms = std::move(each);
   }
   for (auto at = peers_.begin(); at != peers_.end();) {
@@ -183,7 +193,7 @@ void Federation::Core::adopt(std::vector<PeerTerms> listed) {
       continue;
     }
     log::info("federation.peer_gone", "peer", cluster_id);
-    if (peer.link) peer.link->wire->finish({Errc::denied, "it is no peer any more"});
+    for (auto& link : peer.links()) link->wire->finish({Errc::denied, "it is no peer any more"});
     at = peers_.erase(at);
   }
 }
@@ -191,8 +201,7 @@ void Federation::Core::adopt(std::vector<PeerTerms> listed) {
 awaitable<void> Federation::Core::dial_peers(TaskGroup& dialling) {
   for (;;) {
     for (auto& [cluster_id, peer] : peers_) {
-      // Of two clusters one dials.
-      if (cluster_id < self() || peer.dial > 0) continue;
+      if (peer.dial > 0) continue;
       peer.dial = ++dials_;
       dialling.start("federation.peer", dial_peer(cluster_id, peer.dial));
     }
@@ -206,8 +215,18 @@ awaitable<void> Federation::Core::dial_peer(std::string cluster_id, std::uint64_
     auto peer = core.peers_.find(name);
     return peer != core.peers_.end() && peer->second.dial == number ? &peer->second : nullptr;
   };
+  auto role = dialler_of(self(), cluster_id);
   Clock::duration backoff = 100ms;
   while (auto* peer = current(*this, cluster_id, dial_number)) {
+    if (peer->link) {
+      backoff = 100ms;
+      co_await changed.wait(Clock::now() + 500ms);
+      continue;
+    }
+    if (auto from = dials_from(role, peer->alone_since, terms); Clock::now() < from) {
+      co_await sleep_until(from);
+      continue;  // who was dialled may have dialled meanwhile
+    }
     auto all = addresses_of(cluster_id);
     if (all.empty() && peer->hint.empty()) {
       peer->problem = "no address of it is known";
@@ -225,8 +244,11 @@ awaitable<void> Federation::Core::dial_peer(std::string cluster_id, std::uint64_
         log::warn("federation.peer_unproven", "peer", cluster_id, "address", address, "why",
                   wire.error().what);
       peer->problem = wire.error().what;
+    } else if (peer->link) {
+      continue;  // it came while we dialled: nobody was greeted yet
     } else {
-      auto link = std::make_shared<Link>(terms, self(), peer->terms, hello(), *wire, executor);
+      auto link =
+          std::make_shared<Link>(terms, self(), peer->terms, hello(), *wire, role, executor);
       auto began = Clock::now();
       co_await serve(link);
       // Who stayed for a while gets another try at once.

@@ -7,7 +7,7 @@ namespace warren::federation {
 using namespace asio::experimental::awaitable_operators;
 
 Hello Federation::Core::hello() const {
-  return {protocol_version, cluster.terms().instance_id, token_};
+  return {protocol_version, cluster.terms().instance_id, token_, terms.address};
 }
 
 std::string Federation::Core::leader_address() const {
@@ -16,12 +16,45 @@ std::string Federation::Core::leader_address() const {
   return own == addresses.end() || own->second == terms.address ? std::string() : own->second;
 }
 
-// Until one side leaves. A newer link of the same peer takes its place.
+// Of a link that was greeted: whether it is the channel from here on, or the one that is there.
+bool Federation::Core::keep(std::shared_ptr<Link> link) {
+  auto known = peers_.find(link->session.peer());
+  auto next = link->greeted();
+  if (known == peers_.end() || !next) return false;
+  auto& peer = known->second;
+  auto there = peer.link ? peer.link->greeted() : std::nullopt;
+  auto stays = may_stay(*next, there, known->first);
+  if (!stays) {
+    log::info("federation.channel_refused", "peer", known->first, "why", stays.error().what);
+    return false;
+  }
+  if (peer.link) peer.link->wire->finish({Errc::cancelled, "there is another channel"});
+  if (peer.dialled == link) peer.dialled.reset();
+  peer.link = link;
+  peer.hint.clear();
+  hear_address(peer, link->session.greeting()->address);
+  log::info("federation.channel_opened", "peer", known->first, "instance",
+            link->session.greeting()->instance_id);
+  changed.notify();
+  return true;
+}
+
+// A new one is tried first; from then on the one that answers is.
+void Federation::Core::hear_address(Peer& peer, const std::string& address) {
+  auto announced = is_address(address) ? address : std::string();
+  if (peer.announced == announced) return;
+  if (!announced.empty()) peer.good_address = announced;
+  peer.announced = std::move(announced);
+  announced_.notify();
+}
+
+// Until one side leaves, or another link of the same peer takes its place.
 awaitable<void> Federation::Core::serve(std::shared_ptr<Link> link) {
   auto cluster_id = link->session.peer();
-  auto& peer = peers_.at(cluster_id);
-  if (peer.link) peer.link->wire->finish({Errc::cancelled, "there is a newer channel"});
-  peer.link = link;
+  if (!link->session.greeting())
+    peers_.at(cluster_id).dialled = link;
+  else if (!keep(link))
+    co_return link->wire->finish({Errc::refused, "there is another channel"});
   struct Ending {
     Core& core;
     std::string cluster;
@@ -37,7 +70,10 @@ awaitable<void> Federation::Core::serve(std::shared_ptr<Link> link) {
       of.past.frames_out += counters.frames_out;
       of.past.dropped += counters.dropped;
       of.past.resyncs += counters.resyncs;
-      if (of.link == link) of.link.reset();
+      if (of.dialled == link) of.dialled.reset();
+      if (of.link != link) return;
+      of.link.reset();
+      of.alone_since = Clock::now();
     }
   } ending{*this, cluster_id, link};
   if (!offer_) offer_ = advertiser_.make(Clock::now());
@@ -45,12 +81,15 @@ awaitable<void> Federation::Core::serve(std::shared_ptr<Link> link) {
   co_await (receive(link) || transmit(link) || keep_time(link));
   const auto& over = link->session.over();
   auto why = over ? over->what : std::string("the connection broke");
-  if (auto after = peers_.find(cluster_id); after != peers_.end()) {
+  auto after = peers_.find(cluster_id);
+  bool is_known = after != peers_.end();
+  bool was_channel = is_known && after->second.link == link;
+  if (was_channel || (is_known && !after->second.link)) {
     after->second.problem = why;
     after->second.hint = link->session.leader_hint();
     if (!is_address(after->second.hint)) after->second.hint.clear();
   }
-  if (link->session.greeting() || (over && over->code == Errc::denied))
+  if (was_channel || (over && over->code == Errc::denied))
     log::info("federation.channel_closed", "peer", cluster_id, "why", why);
 }
 
@@ -72,8 +111,7 @@ awaitable<void> Federation::Core::receive(std::shared_ptr<Link> link) {
     link->session.on_frame(Clock::now(), std::move(*frame));
     if (!was_greeted && link->session.greeting()) {
       was_greeted = true;
-      log::info("federation.channel_opened", "peer", link->session.peer(), "instance",
-                link->session.greeting()->instance_id);
+      if (!keep(link)) co_return;
     }
     hear(link->session.peer(), link->session);
     link->wake.notify();
@@ -124,14 +162,10 @@ Result<> Federation::Core::admit(const Wire& wire, const Frame& first) {
     return fail(Errc::denied, "cluster {} is not a peer of {}", first.cluster_id, self());
   if (!wire.may_speak_for(first.cluster_id))
     return fail(Errc::denied, "this is not the token of {}", first.cluster_id);
-  if (first.cluster_id > self())
-    return fail(Errc::refused, "{} dials {}, not the other way", self(), first.cluster_id);
   if (greeting->version != protocol_version)
     return fail(Errc::refused, "protocol version {}", greeting->version);
-  const auto& link = peer->second.link;
-  if (link && link->session.greeting() && greeting->token < link->session.greeting()->token)
-    return fail(Errc::refused, "a newer leader of {} is here", first.cluster_id);
-  return ok;
+  auto there = peer->second.link ? peer->second.link->greeted() : std::nullopt;
+  return may_stay({dialler_of(first.cluster_id, self()), greeting->token}, there, first.cluster_id);
 }
 
 awaitable<void> Federation::Core::greet(std::shared_ptr<Wire> wire) {
@@ -152,10 +186,9 @@ awaitable<void> Federation::Core::greet(std::shared_ptr<Wire> wire) {
     co_return;
   }
   auto& peer = peers_.at(first->cluster_id);
-  auto link = std::make_shared<Link>(terms, self(), peer.terms, hello(), wire, executor);
+  auto by = dialler_of(first->cluster_id, self());
+  auto link = std::make_shared<Link>(terms, self(), peer.terms, hello(), wire, by, executor);
   link->session.on_frame(Clock::now(), std::move(*first));
-  log::info("federation.channel_opened", "peer", link->session.peer(), "instance",
-            link->session.greeting() ? link->session.greeting()->instance_id : "");
   co_await serve(std::move(link));
 }
 

@@ -215,6 +215,7 @@ std::vector<std::string> Federation::Core::addresses_of(const std::string& clust
   };
   if (auto peer = peers_.find(cluster_id); peer != peers_.end()) {
     add(peer->second.good_address);
+    add(peer->second.announced.value_or(""));
     for (const auto& address : peer->second.terms.addresses) add(address);
   }
   auto shared = view.addresses(Clock::now());

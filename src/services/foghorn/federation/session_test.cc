@@ -302,6 +302,19 @@ TEST_CASE("frames that cannot be are refused, with the reason") {
   CHECK(read->flaw.starts_with("geo"));
 }
 
+TEST_CASE("a greeting says where the leader is, and one of an earlier version says nothing of it") {
+  auto heard = [](const foghorn_federation::PeerMessage& message) {
+    auto read = from_wire(message);
+    return read ? std::get<Hello>(read->payloads.front()).address : read.error().what;
+  };
+  auto message = to_wire({"b", {Hello{1, "b1", {1, 1}, "10.0.0.2:18019"}}});
+  CHECK(heard(message) == "10.0.0.2:18019");
+  message.mutable_hello()->clear_address();
+  CHECK(heard(message).empty());
+  message.mutable_hello()->set_address(std::string(10'000, 'x'));
+  CHECK(heard(message).starts_with("address"));
+}
+
 TEST_CASE("one thing that cannot be costs itself, and nothing else of its frame or its channel") {
   Pair pair;
   pair.a.offer(pair.now, offer_of({}));

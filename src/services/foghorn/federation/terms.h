@@ -50,6 +50,7 @@ struct FederationTerms {
   std::chrono::milliseconds reload_interval = 10s;  // of a follower, from Redis
   std::chrono::milliseconds address_interval = 8s;
   std::chrono::milliseconds longest_backoff = 10s;
+  std::chrono::milliseconds larger_dials_after = 2s;  // without a channel; the smaller id at once
   std::chrono::milliseconds registry_interval = 30s;
   std::size_t mailbox_frames = 256;  // per peer
 
