@@ -211,7 +211,7 @@ TEST_CASE("what is wrong is refused with its reason, and nothing of it is taken"
     CHECK(
         (co_await refused(f, path, R"({"ram_max":10,"ram_current":11})")).contains("ram_current"));
     CHECK((co_await refused(f, path, R"({"bw_limit":-1})")).contains("bw_limit"));
-    CHECK((co_await refused(f, path, R"({"cpu_tenths":1200})")).contains("cpu_tenths"));
+    CHECK((co_await refused(f, path, R"({"cpu_tenths":-1})")).contains("cpu_tenths"));
     for (std::string id : {"a%3Ab", "a%2Ab", "a%20b", "a%0Ab", "%7Bx%7D", "a%2Fb", "%zz"})
       CHECK(!(co_await refused(f, "/v1/nodes/" + id + "/report", whole)).empty());
     CHECK(
