@@ -71,11 +71,16 @@ class Cluster::Core {
   // Nobody carries it any more, if that is so.
   void settle_stream(const std::string& stream);
   void settle_abandoned();  // once all of what came in is taken
-  void take_artifacts(const std::string& node, const std::vector<ArtifactReport>& artifacts);
+  // How many were left out, for want of room.
+  std::size_t take_artifacts(const std::string& node, const std::vector<ArtifactReport>& artifacts);
   void set_copy(const std::string& node, const ArtifactReport& artifact);
   void drop_copy(const std::string& node, const std::string& content_id);
   void forget_node(const std::string& node);  // with all that it carried
   void forget_stream(const std::string& stream);
+  // room.cc: Errc::overloaded, when the node has all that it may have.
+  Result<> make_room(const std::string& node, const std::string& stream);
+  bool has_room(const std::string& node, const std::string& content_id) const;
+  void forget_left(const std::string& node);
 
   // --- what was said before all was loaded (early.cc)
   // ----------------------------------------------
