@@ -36,13 +36,14 @@ Cluster::Core::Core(asio::any_io_executor on, redis::Client* with, ClusterTerms 
         return model.penalty(node);
       }),
       journal(on, {.value = [this](const EntityKey& key) { return value_of(key); },
-                   .catch_up = [this] { catch_up(); },
+                   .catch_up = [this] { return catch_up(); },
                    .settled =
                        [this](const EntityKey& key, const std::optional<std::string>& sent) {
                          on_settled(key, sent);
                        }}),
       published(on),
       seen_(std::make_shared<Snapshot>(std::vector<Table>(6), Version{}, Clock::now())),
+      caught_up_(on),
       turn_(on),
       id_lost_(on),
       tasks_(on),
@@ -70,11 +71,14 @@ Async<> Cluster::Core::start(Clock::time_point deadline) {
       auto made = Mirror::create(*client, mirror_terms(terms.cluster_id));
       if (!made) co_return std::unexpected(made.error());
       mirror = *std::move(made);
-      mirror->on_history_rewritten([this](const HistoryRewritten&) { write_again(); });
+      mirror->on_history_rewritten([this](const HistoryRewritten&) {
+        ++rewrites_;
+        write_again();
+      });
     }
     auto ready = co_await mirror->ready(deadline);
     if (!ready) co_return ready;
-    catch_up();
+    co_await catch_up();
     merge_early();
   }
   publish();
@@ -105,8 +109,19 @@ awaitable<void> Cluster::Core::close() {
 awaitable<void> Cluster::Core::follow() {
   for (;;) {
     co_await mirror->changed(seen_);
-    catch_up();
+    co_await catch_up();
   }
+}
+
+Cluster::Core::CatchingUp::CatchingUp(Core& core, std::shared_ptr<const Snapshot> next)
+    : core_(core), before_(std::exchange(core.seen_, std::move(next))) {
+  core_.is_catching_up_ = true;
+}
+
+Cluster::Core::CatchingUp::~CatchingUp() {
+  core_.seen_ = std::move(before_);
+  core_.is_catching_up_ = false;
+  core_.caught_up_.notify();
 }
 
 awaitable<void> Cluster::Core::publish_turns() {
@@ -126,6 +141,7 @@ awaitable<void> Cluster::Core::keep_time() {
 }
 
 void Cluster::Core::publish() {
+  if (is_catching_up_) return;
   if (std::exchange(published_revision_, model.revision()) == model.revision()) return;
   show(model.publish());
   published.notify();

@@ -90,7 +90,9 @@ class Cluster::Core {
 
   // --- what comes in (incoming.cc)
   // -------------------------------------------------------------------
-  void catch_up();  // with what the mirror shows now
+  awaitable<void> catch_up();  // with what the mirror shows now
+  // Of what the mirror showed nothing is half taken: what is known fits together.
+  bool is_whole() const { return is_loaded() && !is_catching_up_; }
   void take(Kind kind, const Entity* before, const Entity* after);
   void take_value(Kind kind, const Entity& entity);
   void take_node(NodeState incoming);
@@ -142,6 +144,21 @@ class Cluster::Core {
  private:
   void show(std::shared_ptr<const balance::RoutingTable> table);
 
+  // One look at the mirror. One that was cancelled before it was finished is begun anew by the next.
+  class CatchingUp {
+   public:
+    CatchingUp(Core& core, std::shared_ptr<const Snapshot> next);
+    ~CatchingUp();
+    CatchingUp(const CatchingUp&) = delete;
+    CatchingUp& operator=(const CatchingUp&) = delete;
+    const std::shared_ptr<const Snapshot>& before() const { return before_; }
+    void finish() { before_ = core_.seen_; }
+
+   private:
+    Core& core_;
+    std::shared_ptr<const Snapshot> before_;
+  };
+
   struct PeerPenalties {
     PenaltyState state;
     Clock::time_point seen_at;
@@ -167,6 +184,9 @@ class Cluster::Core {
   std::shared_ptr<const Snapshot> seen_;  // what the model has of the mirror
   std::set<std::string> unreadable_;      // keys that were told of
   std::uint64_t published_revision_ = ~std::uint64_t{0};
+  bool is_catching_up_ = false;
+  Event caught_up_;
+  std::uint64_t rewrites_ = 0;  // of history, that we were told of
   Event turn_;
   Event id_lost_;
   std::set<std::string> abandoned_;  // streams that a carrier let go during a look at the mirror

@@ -1,5 +1,6 @@
 // What other instances wrote, in the order of the log.
 #include <algorithm>
+#include <boost/asio/post.hpp>
 #include <tuple>
 
 #include "base/age.h"
@@ -10,6 +11,8 @@
 namespace warren::foghorn {
 
 namespace {
+
+constexpr std::size_t slice = 500;  // values, of some 10 us each
 
 constexpr std::array kinds{Kind::node,     Kind::stream, Kind::instance,
                            Kind::artifact, Kind::mode,   Kind::penalty};
@@ -28,10 +31,16 @@ Clock::duration silence_of(const NodeState& node, bool is_start) {
 
 }  // namespace
 
-void Cluster::Core::catch_up() {
+// In slices, between which everything else has its turn: beside 200,000 keys it takes seconds, and a lease
+// that is not renewed meanwhile is lost. Nobody is shown a table of which a part is old.
+awaitable<void> Cluster::Core::catch_up() {
+  while (is_catching_up_) co_await caught_up_.wait();
   auto next = mirror->read();
-  if (next == seen_) return;
-  auto before = std::exchange(seen_, next);
+  if (next == seen_) co_return;
+  CatchingUp catching_up(*this, next);
+  auto before = catching_up.before();
+  auto rewrites = rewrites_;
+  std::size_t taken = 0;
   struct Change {
     std::string_view id;
     const Entity *from, *to;
@@ -46,10 +55,18 @@ void Cluster::Core::catch_up() {
                        });
     // In the order of the model: at a start there are so many that memory decides how long it takes.
     std::ranges::sort(changes, {}, &Change::id);
-    for (const auto& change : changes) take(kind, change.from, change.to);
+    for (const auto& change : changes) {
+      take(kind, change.from, change.to);
+      if (++taken % slice == 0) co_await asio::post(executor, asio::use_awaitable);
+    }
   }
-  settle_abandoned();
-  is_rewritten_ = false;
+  auto abandoned = std::exchange(abandoned_, {});
+  for (const auto& stream : abandoned) {
+    settle_stream(stream);
+    if (++taken % slice == 0) co_await asio::post(executor, asio::use_awaitable);
+  }
+  if (rewrites == rewrites_) is_rewritten_ = false;
+  catching_up.finish();
   changed();
 }
 

@@ -118,7 +118,11 @@ void Cluster::Core::put_own(NodeRecord record) {
     record.state.owner_epoch = next_epoch(record.state);
     record.lists_streams = false;
   }
-  if (!is_loaded()) early_.try_emplace(record.state.node_id);
+  if (!is_loaded()) {
+    auto [word, is_first] = early_.try_emplace(record.state.node_id);
+    // Redis has it, and it was read already.
+    if (is_first && model.node(record.state.node_id)) word->second.is_known = true;
+  }
   mark({Kind::node, record.state.node_id});
   model.put_node(std::move(record));
 }
