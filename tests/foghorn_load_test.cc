@@ -40,21 +40,29 @@ struct Watch {
   std::uint64_t turns = 0, most_changes = 0;  // between two turns
   std::size_t most_shown = 0;                 // streams, before all was loaded
   bool is_told = false;
+  std::string grant;  // of its id
 };
 
+// "epoch counter" of the last grant of this instance id: what makes its token.
+std::string grant_of_id(RedisServer& server, const std::string& instance) {
+  auto fence = server.cli({"GET", "{abc}:instance:" + instance + ":fence"});
+  return fence.substr(0, fence.find(' ', fence.find(' ') + 1));
+}
+
 // Two nodes turn to the instance as soon as it has read them, long before it has read what they carry.
-void tell(Cluster& late, Watch& watch) {
+void tell(Cluster& late, RedisServer& server, Watch& watch) {
   if (watch.is_told || !late.node("n1") || !late.node("n2")) return;
   watch.is_told = true;
+  watch.grant = grant_of_id(server, "late");
   CHECK(late.stream_count() < 5000);
   CHECK(late.heartbeat("n1"));
   CHECK(late.report("n2", report_of_own(2, 100)));
 }
 
-awaitable<void> look_on(Cluster& late, Watch& watch) {
+awaitable<void> look_on(Cluster& late, RedisServer& server, Watch& watch) {
   auto executor = co_await asio::this_coro::executor;
   for (auto before = late.revision(); !watch.is_over; ++watch.turns) {
-    tell(late, watch);
+    tell(late, server, watch);
     auto streams_shown = balance::stream_count(late.table_here());
     if (late.health() == MirrorHealth::loading)
       watch.most_shown = std::max(watch.most_shown, streams_shown);
@@ -127,7 +135,7 @@ TEST_CASE(
         Watch watch;
         auto executor = co_await asio::this_coro::executor;
         TaskGroup watching(executor);
-        watching.start("test.watch", look_on(b, watch));
+        watching.start("test.watch", look_on(b, s, watch));
         auto started = co_await b.start(Clock::now() + 60s);
         watch.is_over = true;
         co_await watching.join();
@@ -138,6 +146,8 @@ TEST_CASE(
         CHECK(watch.most_shown == 0);
         CHECK(!b.problem());
         CHECK(s.cli({"GET", "{abc}:instance:late"}).starts_with("late "));
+        CHECK(!watch.grant.empty());
+        CHECK(grant_of_id(s, "late") == watch.grant);
 
         // What was said in the middle of it is merged as if it had been said before.
         REQUIRE(b.node("n1"));
