@@ -226,6 +226,29 @@ TEST_CASE("what is wrong is refused with its reason, and nothing of it is taken"
   });
 }
 
+TEST_CASE(
+    "a node with more artifacts than it may have is told so, and the rest of its report counts") {
+  with_foghorn([](FoghornVisit& f) -> awaitable<void> {
+    std::string list;
+    for (std::size_t i = 0; i <= foghorn::most_copies; ++i)
+      list += fmt::format(R"({}{{"content_id":"c{}","type":"clip","size":5}})", i ? "," : "", i);
+    auto report =
+        report_of("n1.example", R"("demo":{"inputs":1})", ",\"artifacts\":[" + list + "]");
+    auto reply = co_await f.post("/v1/nodes/n1/report", report);
+    CHECK(reply.status == 503);
+    CHECK(code_of(reply) == "OVERLOADED");
+    CHECK(json_of(reply).at("message") ==
+          "artifacts: 1 of the 20001 that node n1 lists are not taken, because a node may have "
+          "20000 at "
+          "most; the rest of the report counts");
+    CHECK(f.cluster.artifact_count() == foghorn::most_copies);
+    CHECK((co_await f.get("/demo")).body == "n1.example");
+    auto one = co_await f.post("/v1/artifacts/one-more", R"({"node_id":"n1","size":5})");
+    CHECK(one.status == 503);
+    CHECK(code_of(one) == "OVERLOADED");
+  });
+}
+
 TEST_CASE("bytes that are no request do not end the service") {
   with_foghorn([](FoghornVisit& f) -> awaitable<void> {
     CHECK(
