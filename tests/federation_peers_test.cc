@@ -213,8 +213,14 @@ TEST_CASE("questions that cannot be are refused, and a stranger learns nothing")
     pull.source_node = "no-such-node";
     auto sourceless = co_await caller.pull("b", b[0]->address(), pull, by);
     REQUIRE(sourceless);
-    CHECK(sourceless->reason == "no source node");
+    CHECK(sourceless->reason == "could not resolve source node ID");
     pull.source_node.clear();
+    REQUIRE(b[0]->cluster->set_mode("b-edge", balance::NodeMode::draining, "ann"));
+    auto drained = co_await caller.pull("b", b[0]->address(), pull, by);
+    REQUIRE(drained);
+    CHECK(!drained->is_accepted);
+    CHECK(drained->reason == "no source node available: all suitable nodes are draining");
+    REQUIRE(b[0]->cluster->set_mode("b-edge", balance::NodeMode::normal, "ann"));
     auto accepted = co_await caller.pull("b", b[0]->address(), pull, by);
     REQUIRE(accepted);
     CHECK(accepted->is_accepted);

@@ -354,7 +354,25 @@ TEST_CASE("what cannot be played is refused with a code") {
     auto reply = co_await f.get("/play/demo/hls");
     CHECK(reply.status == 500);
     CHECK(code_of(reply) == "PLAYBACK_RESOLUTION_FAILED");
+    CHECK(json_of(reply).at("message") == "Failed to resolve playback endpoint");
     CHECK(!reply.header("retry-after").empty());
     CHECK((co_await f.post("/play/demo", "x")).status == 405);
+  });
+}
+
+TEST_CASE(
+    "where existing deployments need not be matched, a viewer is told why no node can serve it") {
+  foghorn::SurfaceTerms terms;
+  terms.is_only_here = true;
+  terms.policy = balance::Policy::fair;
+  with_foghorn(terms, [](FoghornVisit& f) -> awaitable<void> {
+    co_await furnish(f);
+    CHECK((co_await f.ask("DELETE", "/v1/nodes/c")).status == 200);
+    co_await f.post("/v1/nodes/a/mode", R"({"mode":"maintenance"})");
+    co_await f.post("/v1/nodes/b/mode", R"({"mode":"maintenance"})");
+    auto reply = co_await f.get("/play/demo/hls");
+    CHECK(reply.status == 500);
+    CHECK(code_of(reply) == "PLAYBACK_RESOLUTION_FAILED");
+    CHECK(json_of(reply).at("message") == "all suitable nodes are in maintenance");
   });
 }

@@ -1,5 +1,6 @@
 // The start of an instance beside a large cluster: 1,000 nodes, 20,000 streams, 60,000 instances. How
 // long it takes is measured by `make bench PART=foghorn`.
+#include <boost/asio/post.hpp>
 #include <ctime>
 
 #include "services/foghorn/balance/view.h"
@@ -21,6 +22,54 @@ NodeReport report_of_node(int node) {
     stream.inputs = 1, stream.total = 10, stream.viewers = 9, stream.replicated = i >= 20;
   }
   return report;
+}
+
+// Streams that no other node has.
+NodeReport report_of_own(int node, int count) {
+  auto report = report_of(0);
+  for (int i = 0; i < count; ++i) {
+    auto& stream = (*report.streams)[fmt::format("n{}-{}", node, i)];
+    stream.inputs = 1, stream.total = 1;
+  }
+  return report;
+}
+
+// What everybody else sees who has a turn while an instance loads.
+struct Watch {
+  bool is_over = false;
+  std::uint64_t turns = 0, most_changes = 0;  // between two turns
+  std::size_t most_shown = 0;                 // streams, before all was loaded
+  bool is_told = false;
+  std::string grant;  // of its id
+};
+
+// "epoch counter" of the last grant of this instance id: what makes its token.
+std::string grant_of_id(RedisServer& server, const std::string& instance) {
+  auto fence = server.cli({"GET", "{abc}:instance:" + instance + ":fence"});
+  return fence.substr(0, fence.find(' ', fence.find(' ') + 1));
+}
+
+// Two nodes turn to the instance as soon as it has read them, long before it has read what they carry.
+void tell(Cluster& late, RedisServer& server, Watch& watch) {
+  if (watch.is_told || !late.node("n1") || !late.node("n2")) return;
+  watch.is_told = true;
+  watch.grant = grant_of_id(server, "late");
+  CHECK(late.stream_count() < 5000);
+  CHECK(late.heartbeat("n1"));
+  CHECK(late.report("n2", report_of_own(2, 100)));
+}
+
+awaitable<void> look_on(Cluster& late, RedisServer& server, Watch& watch) {
+  auto executor = co_await asio::this_coro::executor;
+  for (auto before = late.revision(); !watch.is_over; ++watch.turns) {
+    tell(late, server, watch);
+    auto streams_shown = balance::stream_count(late.table_here());
+    if (late.health() == MirrorHealth::loading)
+      watch.most_shown = std::max(watch.most_shown, streams_shown);
+    before = late.revision();
+    co_await asio::post(executor, asio::use_awaitable);
+    watch.most_changes = std::max(watch.most_changes, late.revision() - before);
+  }
 }
 
 // Of this process, whatever else the machine does.
@@ -63,6 +112,55 @@ TEST_CASE("who starts beside a large cluster is ready with all of it, and soon")
           CHECK(balance::holders(b.table_here(), stream).size() == 3);
         }
         CHECK(a.digest() == b.digest());
+        co_await stop_member(*late);
+      },
+      server);
+}
+
+TEST_CASE(
+    "while a large cluster is loaded everything else has its turn, and nobody sees a part of it") {
+  static constexpr int hosts = 4, each = 10'000;
+  RedisServer server;
+  with_clusters(
+      {settings_for(server)},
+      [](Members& all, RedisServer& s) -> awaitable<void> {
+        auto& a = *all[0]->cluster;
+        for (int i = 0; i < hosts; ++i)
+          REQUIRE(a.report("n" + std::to_string(i), report_of_own(i, each)));
+        auto written = [](Cluster& c) { return c.waiting_changes() == 0; };
+        co_await eventually(60s, "all is written", written, a);
+
+        auto late = co_await make_member(settings_for(s), cluster_terms("late"));
+        auto& b = *late->cluster;
+        Watch watch;
+        auto executor = co_await asio::this_coro::executor;
+        TaskGroup watching(executor);
+        watching.start("test.watch", look_on(b, s, watch));
+        auto started = co_await b.start(Clock::now() + 60s);
+        watch.is_over = true;
+        co_await watching.join();
+        REQUIRE(started);
+        CHECK(watch.is_told);
+        CHECK(watch.turns > 2 * hosts * each / 500);
+        CHECK(watch.most_changes < 3000);  // a slice is 500 values, of two or three changes each
+        CHECK(watch.most_shown == 0);
+        CHECK(!b.problem());
+        CHECK(s.cli({"GET", "{abc}:instance:late"}).starts_with("late "));
+        CHECK(!watch.grant.empty());
+        CHECK(grant_of_id(s, "late") == watch.grant);
+
+        // What was said in the middle of it is merged as if it had been said before.
+        REQUIRE(b.node("n1"));
+        CHECK(b.node("n1")->streams == each);
+        CHECK(b.node("n1")->state.ram_max == 64e9);
+        CHECK(b.node("n2")->streams == 100);
+        CHECK(balance::stream_count(b.table_here()) == hosts * each);
+        CHECK(b.stream("n2-100")->state.status == "offline");
+        CHECK(b.stream("n2-99")->state.status == "live");
+        co_await eventually(60s, "all is written", written, b);
+        auto agree = [](Cluster& one, Cluster& other) { return one.digest() == other.digest(); };
+        co_await eventually(60s, "they agree", agree, a, b);
+        CHECK(a.node("n2")->streams == 100);
         co_await stop_member(*late);
       },
       server);

@@ -211,7 +211,7 @@ TEST_CASE("what is wrong is refused with its reason, and nothing of it is taken"
     CHECK(
         (co_await refused(f, path, R"({"ram_max":10,"ram_current":11})")).contains("ram_current"));
     CHECK((co_await refused(f, path, R"({"bw_limit":-1})")).contains("bw_limit"));
-    CHECK((co_await refused(f, path, R"({"cpu_tenths":1200})")).contains("cpu_tenths"));
+    CHECK((co_await refused(f, path, R"({"cpu_tenths":-1})")).contains("cpu_tenths"));
     for (std::string id : {"a%3Ab", "a%2Ab", "a%20b", "a%0Ab", "%7Bx%7D", "a%2Fb", "%zz"})
       CHECK(!(co_await refused(f, "/v1/nodes/" + id + "/report", whole)).empty());
     CHECK(
@@ -223,6 +223,29 @@ TEST_CASE("what is wrong is refused with its reason, and nothing of it is taken"
     CHECK(f.cluster.digest() == before);
     CHECK(f.cluster.nodes().size() == 1);
     CHECK(f.cluster.streams().size() == 1);
+  });
+}
+
+TEST_CASE(
+    "a node with more artifacts than it may have is told so, and the rest of its report counts") {
+  with_foghorn([](FoghornVisit& f) -> awaitable<void> {
+    std::string list;
+    for (std::size_t i = 0; i <= foghorn::most_copies; ++i)
+      list += fmt::format(R"({}{{"content_id":"c{}","type":"clip","size":5}})", i ? "," : "", i);
+    auto report =
+        report_of("n1.example", R"("demo":{"inputs":1})", ",\"artifacts\":[" + list + "]");
+    auto reply = co_await f.post("/v1/nodes/n1/report", report);
+    CHECK(reply.status == 503);
+    CHECK(code_of(reply) == "OVERLOADED");
+    CHECK(json_of(reply).at("message") ==
+          "artifacts: 1 of the 20001 that node n1 lists are not taken, because a node may have "
+          "20000 at "
+          "most; the rest of the report counts");
+    CHECK(f.cluster.artifact_count() == foghorn::most_copies);
+    CHECK((co_await f.get("/demo")).body == "n1.example");
+    auto one = co_await f.post("/v1/artifacts/one-more", R"({"node_id":"n1","size":5})");
+    CHECK(one.status == 503);
+    CHECK(code_of(one) == "OVERLOADED");
   });
 }
 

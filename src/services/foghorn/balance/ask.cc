@@ -14,16 +14,13 @@ bool has_source(const RoutingTable& table, const StreamEntry& stream) {
 
 // Nodes whose tags match an expression.
 std::uint64_t matching(const NodeBlock& block, std::string_view expression) {
-  expression.remove_prefix(std::min(expression.find_first_not_of(" \t"), expression.size()));
+  expression = trimmed(expression);
+  if (expression.empty()) return 0;
   bool is_inverted = expression.starts_with('-');
   if (is_inverted) expression.remove_prefix(1);
   std::uint64_t any = 0;
-  bool has_words = false;
-  each_word(expression, [&](std::string_view tag) {
-    has_words = true;
-    any |= block.words->tags.of(tag);
-  });
-  if (!has_words) return 0;
+  // Empty entries count: "-" is the opposite of one empty tag, so it matches every node without that.
+  each_entry(expression, [&](std::string_view tag) { any |= block.words->tags.of(tag); });
   return is_inverted ? ~any : any;
 }
 
@@ -90,8 +87,8 @@ Score score_of(const Ask& ask, const NodeBlock& block, std::uint32_t at, std::ui
 Rejection judge(const Ask& ask, const NodeBlock& block, std::uint32_t at, const Holding* holding,
                 std::int64_t adjustment, Score& score) {
   auto is_in = [at](std::uint64_t mask) { return (mask >> at & 1) != 0; };
-  if (!is_in(block.active)) return Rejection::inactive;
   if (is_in(block.maintenance)) return Rejection::maintenance;
+  if (!is_in(block.active)) return Rejection::inactive;
   bool is_capable = true;
   each_word(ask.query.capabilities, [&](std::string_view word) {
     is_capable = is_capable && is_in(block.words->capabilities.of(word));

@@ -37,18 +37,30 @@ class TagSums {
   std::array<std::int64_t, block_size> sums_;  // when not empty
 };
 
-// Calls with each entry of a list, without the spaces around it; empty ones are left out.
+inline std::string_view trimmed(std::string_view text) {
+  constexpr std::string_view blanks = " \t\n\v\f\r";
+  text.remove_prefix(std::min(text.find_first_not_of(blanks), text.size()));
+  return text.substr(0, text.find_last_not_of(blanks) + 1);
+}
+
+// Calls with each entry of a list, without the spaces around it. A text without a comma is one entry, also
+// when it is empty.
+template <class Visit>
+void each_entry(std::string_view list, Visit visit) {
+  for (;;) {
+    auto comma = list.find(',');
+    visit(trimmed(list.substr(0, comma)));
+    if (comma == list.npos) return;
+    list.remove_prefix(comma + 1);
+  }
+}
+
+// Likewise, and empty entries are left out.
 template <class Visit>
 void each_word(std::string_view list, Visit visit) {
-  while (!list.empty()) {
-    auto comma = std::min(list.find(','), list.size());
-    auto word = list.substr(0, comma);
-    list.remove_prefix(std::min(comma + 1, list.size()));
-    constexpr std::string_view spaces = " \t";
-    word.remove_prefix(std::min(word.find_first_not_of(spaces), word.size()));
-    word = word.substr(0, word.find_last_not_of(spaces) + 1);
+  each_entry(list, [&](std::string_view word) {
     if (!word.empty()) visit(word);
-  }
+  });
 }
 
 inline std::uint64_t five_times(std::uint64_t score) {

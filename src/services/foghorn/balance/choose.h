@@ -39,7 +39,7 @@ enum class Rejection : std::uint8_t {
 };
 std::string_view reason(Rejection rejection);  // "node is draining", as explain prints it
 
-// "edge,premium" -> +5: any of the tags; "-edge" -> -100: none of the tags.
+// "edge,premium" -> +5: any of the tags; "-edge" -> -100: none of the tags; "-" -> every node.
 struct TagAdjustment {
   std::string expression;
   std::int64_t amount = 0;
@@ -80,7 +80,7 @@ struct Decision {
 };
 
 Decision choose(const RoutingTable& table, const Query& query);
-// Why there is no choice, as existing deployments say it.
+// Why there is no choice, as existing deployments say it. The decision is of this table.
 std::string why_none(const RoutingTable& table, const Query& query, const Decision& decision);
 
 // Every node with all components of its score, or the reason that it was left out.

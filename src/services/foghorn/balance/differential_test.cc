@@ -21,17 +21,21 @@ struct Model {
   Weights weights;
 };
 
-std::vector<std::string> words(std::string_view list) {
-  std::vector<std::string> all;
-  std::string word;
-  for (char letter : std::string(list) + ",") {
-    if (letter == ' ') continue;
-    if (letter != ',') {
-      word += letter;
-    } else if (!word.empty()) {
-      all.push_back(std::exchange(word, ""));
-    }
+// Also empty ones.
+std::vector<std::string> entries(std::string_view list) {
+  std::vector<std::string> all(1);
+  for (char letter : list) {
+    if (letter == ',')
+      all.emplace_back();
+    else if (letter != ' ')
+      all.back() += letter;
   }
+  return all;
+}
+
+std::vector<std::string> words(std::string_view list) {
+  auto all = entries(list);
+  std::erase(all, "");
   return all;
 }
 
@@ -76,9 +80,9 @@ std::int64_t adjustment_of(const NodeFacts& node, const Query& query) {
   std::int64_t sum = 0;
   for (const auto& [expression, amount] : query.adjustments) {
     bool is_inverted = expression.starts_with("-");
-    auto tags = words(is_inverted ? expression.substr(1) : expression);
+    auto tags = entries(is_inverted ? expression.substr(1) : expression);
     bool any = std::ranges::any_of(tags, [&](const auto& tag) { return has(node.tags, tag); });
-    if (!tags.empty() && any != is_inverted) sum += amount;
+    if (!expression.empty() && any != is_inverted) sum += amount;
   }
   return sum;
 }
@@ -89,8 +93,8 @@ std::pair<Rejection, std::uint64_t> rate(const Model& model, const Query& query,
   bool is_fair = query.policy == Policy::fair;
   bool is_same_host = query.client != BinaryHost{} && query.client == node.host;
   bool wants_stream = !query.stream.empty();
-  if (!node.is_healthy || node.is_stale) return {inactive, 0};
   if (node.mode == NodeMode::maintenance) return {maintenance, 0};
+  if (!node.is_healthy || node.is_stale) return {inactive, 0};
   for (const auto& word : words(query.capabilities))
     if (!can(node, word)) return {lacks_capability, 0};
   if (!query.tenant.empty() && !node.tenant.empty() && node.tenant != query.tenant)
@@ -178,7 +182,7 @@ NodeFacts random_node(Dice& dice, std::string id) {
   node.cap_storage = dice.one_in(3);
   node.cap_ingest = dice.one_in(3);
   if (dice.one_in(3)) node.roles = {dice.pick({"edge", "gpu", "processing"})};
-  for (int i = dice.below(3); i > 0; --i) node.tags.push_back(dice.pick({"a", "b", "c", "dd"}));
+  for (int i = dice.below(3); i > 0; --i) node.tags.push_back(dice.pick({"a", "b", "c", "dd", ""}));
   if (dice.one_in(4)) node.tenant = dice.pick({"me", "you"});
   if (dice.one_in(6)) node.config_streams = {dice.pick({"s1", "s2", "s"}), "s3"};
   return node;
@@ -244,7 +248,7 @@ struct Question {
       capabilities = dice.pick({"edge", "edge,storage", "gpu", "ingest", " edge , gpu"});
     if (dice.one_in(4)) tenant = dice.pick({"me", "you", "them"});
     for (int i = dice.one_in(3) ? dice.below(4) : 0; i > 0; --i)
-      adjustments.push_back({dice.pick({"a", "b, c", "-a", "-dd,b", "", "none"}),
+      adjustments.push_back({dice.pick({"a", "b, c", "-a", "-dd,b", "", "none", "-", ",", "- a"}),
                              dice.one_in(3) ? -dice.below(4000) : dice.below(300)});
     query.stream = stream;
     query.capabilities = capabilities;

@@ -1,8 +1,11 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <optional>
+#include <span>
 #include <tuple>
 
+#include "base/printable.h"
 #include "services/foghorn/balance/ask.h"
 
 namespace warren::balance {
@@ -43,41 +46,90 @@ std::string_view reason(Rejection rejection) {
   return "";
 }
 
-std::string why_none(const RoutingTable&, const Query& query, const Decision& decision) {
-  auto count = [&](Rejection kind) { return decision.rejected[static_cast<std::size_t>(kind)]; };
+namespace {
+
+bool has_active_node(const RoutingTable& table) {
+  return std::ranges::any_of(table.blocks,
+                             [](const auto& block) { return (block->known & block->active) != 0; });
+}
+
+// Of what is_unprintable() passes: spaces other than the one of ASCII, and marks without a glyph.
+bool is_blank_or_mark(char32_t c) {
+  return c == 0xa0 || c == 0xad || c == 0x1680 || (c >= 0x2000 && c <= 0x200f) || c == 0x202f ||
+         c == 0x205f || c == 0x3000;
+}
+
+// As Go's %q writes it, in which existing deployments quote names.
+std::string go_quoted(std::string_view text) {
+  constexpr std::string_view named = "\"\\\a\b\f\n\r\t\v", names = "\"\\abfnrtv";
+  std::string out = "\"";
+  while (!text.empty()) {
+    auto [value, length] = first_code_point(text);
+    auto name = named.find(text[0]);
+    bool is_shown = !is_unprintable(value) && !is_blank_or_mark(value);
+    bool is_utf8 = value < 0x80 || length > 1;
+    if (name != named.npos)
+      out += {'\\', names[name]};
+    else if (is_shown && is_utf8)
+      out += text.substr(0, length);
+    else if (length == 1)
+      out += fmt::format("\\x{:02x}", static_cast<std::uint8_t>(text[0]));
+    else if (value <= 0xffff)
+      out += fmt::format("\\u{:04x}", static_cast<std::uint32_t>(value));
+    else
+      out += fmt::format("\\U{:08x}", static_cast<std::uint32_t>(value));
+    text.remove_prefix(length);
+  }
+  return out + '"';
+}
+
+std::string no_capable_node(std::string_view capabilities) {
+  auto list = trimmed(capabilities);
+  constexpr std::string_view text = "no nodes match required capabilities";
+  return list.empty() ? std::string(text) : fmt::format("{} ({})", text, list);
+}
+
+std::string no_origin(std::string_view stream, bool is_missing, bool is_idle) {
+  return fmt::format("can't find origin for stream {} ({})", go_quoted(stream),
+                     is_missing && is_idle ? "missing or no inputs"
+                     : is_missing          ? "not present on any active node"
+                                           : "no active inputs on any node");
+}
+
+// Why all were left out, if there is one reason only. Nodes without a capability, of another tenant, and of
+// the client itself are passed over in silence.
+std::optional<Rejection> only_reason(const Decision& decision) {
   using enum Rejection;
-  std::uint32_t known = 0;
-  for (auto number : decision.rejected) known += number;
-  if (known == count(inactive)) return "no nodes available in unified state";
-  // Kinds that existing deployments count; the others are passed over in silence.
-  std::vector<Rejection> kinds;
-  for (auto kind : {maintenance, draining, no_metrics, out_of_bandwidth, stream_missing, no_inputs,
-                    replicated, not_allowed, score_zero})
-    if (count(kind) > 0) kinds.push_back(kind);
-  if (kinds.empty() && count(lacks_capability) > 0)
-    return fmt::format("no nodes match required capabilities ({})", query.capabilities);
-  auto no_origin = [&](std::string_view why) {
-    return fmt::format("can't find origin for stream \"{}\" ({})", query.stream, why);
-  };
-  if (kinds == std::vector{stream_missing, no_inputs}) return no_origin("missing or no inputs");
-  if (kinds.size() == 1) switch (kinds.front()) {
-      case stream_missing:
-        return no_origin("not present on any active node");
-      case no_inputs:
-        return no_origin("no active inputs on any node");
-      case out_of_bandwidth:
-        return "all suitable nodes are out of bandwidth";
-      case no_metrics:
-        return "node metrics not ready (missing ram_max/bw_limit)";
-      case not_allowed:
-        return fmt::format("stream \"{}\" not allowed by node configuration", query.stream);
-      case maintenance:
-        return "all suitable nodes are in maintenance";
-      case draining:
-        return "all suitable nodes are draining";
-      default:
-        break;
-    }
+  std::optional<Rejection> only;
+  for (auto kind :
+       {maintenance, draining, no_metrics, out_of_bandwidth, replicated, not_allowed, score_zero}) {
+    if (decision.rejected[static_cast<std::size_t>(kind)] == 0) continue;
+    if (only) return {};
+    only = kind;
+  }
+  return only;
+}
+
+}  // namespace
+
+std::string why_none(const RoutingTable& table, const Query& query, const Decision& decision) {
+  using enum Rejection;
+  auto count = [&](Rejection kind) { return decision.rejected[static_cast<std::size_t>(kind)]; };
+  if (!has_active_node(table)) return "no nodes available in unified state";
+  // Whoever got past the gates before it is a candidate.
+  auto candidates = std::span(decision.rejected).subspan(static_cast<std::size_t>(is_the_client));
+  bool has_candidate = std::ranges::any_of(candidates, [](auto number) { return number > 0; });
+  if (!has_candidate && count(inactive) + count(lacks_capability) > 0)
+    return no_capable_node(query.capabilities);
+  bool is_missing = count(stream_missing) > 0, is_idle = count(no_inputs) > 0;
+  if (is_missing || is_idle) return no_origin(query.stream, is_missing, is_idle);
+  auto only = only_reason(decision);
+  if (only == out_of_bandwidth) return "all suitable nodes are out of bandwidth";
+  if (only == no_metrics) return "node metrics not ready (missing ram_max/bw_limit)";
+  if (only == not_allowed)
+    return fmt::format("stream {} not allowed by node configuration", go_quoted(query.stream));
+  if (only == maintenance) return "all suitable nodes are in maintenance";
+  if (only == draining) return "all suitable nodes are draining";
   return "no suitable nodes available";
 }
 

@@ -1,5 +1,8 @@
 // Who is left out, why, and what is said when nobody is left.
 #include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include <algorithm>
 
 #include "services/foghorn/balance/test_tables.h"
 
@@ -130,17 +133,200 @@ TEST_CASE("a replica serves viewers, and is left out only as a source") {
   CHECK(ids(*table, choose(*table, query)) == "origin");
 }
 
-TEST_CASE("one node without the stream and one without inputs are told together") {
+namespace {
+
+// Nodes of which nobody can be chosen for the stream "demo", for storage and the tenant "me".
+NodeFacts without(Rejection why, int number) {
+  auto node = an_edge(std::to_string(number));
+  node.cap_storage = true;
+  using enum Rejection;
+  if (why == inactive) node.is_stale = true;
+  if (why == maintenance) node.mode = NodeMode::maintenance;
+  if (why == lacks_capability) node.cap_storage = false;
+  if (why == other_tenant) node.tenant = "you";
+  if (why == draining) node.mode = NodeMode::draining;
+  if (why == is_the_client) node.host = binary_host("10.0.0.7");
+  if (why == no_metrics) node.ram_max = 0;
+  if (why == out_of_bandwidth) node.up_speed = node.bw_limit;
+  if (why == not_allowed) node.config_streams = {"other"};
+  if (why == score_zero) node.tags = {"never"};
+  return node;
+}
+
+// What is said of a fleet of one node for each of these, in any order.
+std::string said_of(std::vector<Rejection> fleet, std::string_view capabilities = "storage",
+                    std::string_view stream = "demo") {
+  TableBuilder builder;
+  std::vector<TagAdjustment> adjustments{{"never", -1'000'000}};
+  auto query = from_london(stream);
+  query.capabilities = capabilities;
+  query.tenant = "me";
+  query.adjustments = adjustments;
+  query.client = binary_host("10.0.0.7");
+  query.for_source = true;
+  for (int number = 0; auto why_not : fleet) {
+    auto node = without(why_not, number++);
+    auto id = node.id;
+    builder.put_node(std::move(node));
+    if (why_not == Rejection::stream_missing) continue;
+    builder.put_holding(stream, id,
+                        {.inputs = why_not == Rejection::no_inputs ? 0u : 1u,
+                         .is_replicated = why_not == Rejection::replicated});
+  }
+  auto table = builder.publish();
+  for (int number = 0; auto why_not : fleet)
+    CHECK(why(*table, query, std::to_string(number++)) == why_not);
+  return why_none(builder, query);
+}
+
+}  // namespace
+
+TEST_CASE(
+    "what is said when nobody is left is the first row that applies, whoever else was left out") {
+  using enum Rejection;
+  struct Row {
+    std::vector<Rejection> fleet;
+    std::string text;
+  };
+  const std::string empty = "no nodes available in unified state";
+  const std::string incapable = "no nodes match required capabilities (storage)";
+  const std::string missing =
+      "can't find origin for stream \"demo\" (not present on any active node)";
+  const std::string idle = "can't find origin for stream \"demo\" (no active inputs on any node)";
+  const std::string both = "can't find origin for stream \"demo\" (missing or no inputs)";
+  const std::string full = "all suitable nodes are out of bandwidth";
+  const std::string unmeasured = "node metrics not ready (missing ram_max/bw_limit)";
+  const std::string refused_there = "stream \"demo\" not allowed by node configuration";
+  const std::string in_maintenance = "all suitable nodes are in maintenance";
+  const std::string all_draining = "all suitable nodes are draining";
+  const std::string none_suitable = "no suitable nodes available";
+  const std::vector<Row> rows = {
+      // 1: nobody is healthy and heard of.
+      {{}, empty},
+      {{inactive}, empty},
+      {{inactive, inactive}, empty},
+      // 2: nobody is a candidate, and one lacks a capability or is not active.
+      {{lacks_capability}, incapable},
+      {{lacks_capability, inactive}, incapable},
+      {{lacks_capability, maintenance}, incapable},
+      {{lacks_capability, draining}, incapable},
+      {{lacks_capability, other_tenant}, incapable},
+      {{inactive, maintenance}, incapable},
+      {{inactive, draining}, incapable},
+      {{inactive, other_tenant}, incapable},
+      {{lacks_capability, inactive, maintenance, draining, other_tenant}, incapable},
+      // 3 to 5: candidates without the stream, or without inputs, whoever else was left out.
+      {{stream_missing}, missing},
+      {{stream_missing, lacks_capability, inactive}, missing},
+      {{stream_missing, maintenance, draining, other_tenant, is_the_client}, missing},
+      {{stream_missing, no_metrics}, missing},
+      {{stream_missing, out_of_bandwidth, replicated, not_allowed, score_zero}, missing},
+      {{no_inputs}, idle},
+      {{no_inputs, lacks_capability, inactive}, idle},
+      {{no_inputs, maintenance, draining, other_tenant, is_the_client}, idle},
+      {{no_inputs, no_metrics, out_of_bandwidth, replicated, not_allowed, score_zero}, idle},
+      {{stream_missing, no_inputs}, both},
+      {{no_inputs, stream_missing, draining, out_of_bandwidth, lacks_capability}, both},
+      // 6 to 10: one kind of rejection only; what is passed over in silence does not count.
+      {{out_of_bandwidth}, full},
+      {{out_of_bandwidth, lacks_capability, inactive, other_tenant, is_the_client}, full},
+      {{no_metrics}, unmeasured},
+      {{no_metrics, lacks_capability, other_tenant, is_the_client}, unmeasured},
+      {{not_allowed}, refused_there},
+      {{not_allowed, lacks_capability, other_tenant, is_the_client}, refused_there},
+      {{maintenance}, in_maintenance},
+      {{maintenance, maintenance, other_tenant}, in_maintenance},
+      {{maintenance, is_the_client, lacks_capability}, in_maintenance},
+      {{draining}, all_draining},
+      {{draining, draining, other_tenant}, all_draining},
+      {{draining, is_the_client, inactive}, all_draining},
+      // 11: everything else.
+      {{is_the_client}, none_suitable},
+      {{is_the_client, lacks_capability}, none_suitable},
+      {{other_tenant}, none_suitable},
+      {{replicated}, none_suitable},
+      {{score_zero}, none_suitable},
+      {{out_of_bandwidth, no_metrics}, none_suitable},
+      {{out_of_bandwidth, draining}, none_suitable},
+      {{out_of_bandwidth, replicated}, none_suitable},
+      {{not_allowed, score_zero}, none_suitable},
+      {{maintenance, draining}, none_suitable},
+  };
+  for (auto [fleet, text] : rows) {
+    std::string kinds;
+    for (auto kind : fleet) kinds += fmt::format("{}; ", reason(kind));
+    CAPTURE(kinds);
+    CHECK(said_of(fleet) == text);
+    std::ranges::reverse(fleet);
+    CHECK(said_of(fleet) == text);
+  }
+}
+
+TEST_CASE("a node that is in maintenance and silent is one in maintenance") {
+  TableBuilder builder;
+  auto silent = an_edge("silent");
+  silent.is_stale = true;
+  silent.mode = NodeMode::maintenance;
+  builder.put_node(silent);
+  CHECK(why_none(builder, from_london()) == "no nodes available in unified state");
+  auto other = an_edge("other");
+  other.mode = NodeMode::maintenance;
+  builder.put_node(other);
+  CHECK(why(*builder.publish(), from_london(), "silent") == Rejection::maintenance);
+  CHECK(why_none(builder, from_london()) == "all suitable nodes are in maintenance");
+  builder.erase_node("other");
+  CHECK(why_none(builder, from_london()) == "no nodes available in unified state");
+}
+
+TEST_CASE(
+    "the capabilities that nobody has are told as they were asked for, without the blanks around") {
+  using enum Rejection;
+  auto told = [](std::string_view list) { return said_of({lacks_capability}, list); };
+  CHECK(told("storage") == "no nodes match required capabilities (storage)");
+  CHECK(told(" edge , storage\t") == "no nodes match required capabilities (edge , storage)");
+  CHECK(told(",storage,,") == "no nodes match required capabilities (,storage,,)");
+  // Nothing is demanded, and one of two is not active.
+  for (auto blank : {"", " ", " \t\n"})
+    CHECK(said_of({inactive, draining}, blank) == "no nodes match required capabilities");
+  CHECK(said_of({inactive, draining}, " , ") == "no nodes match required capabilities (,)");
+}
+
+TEST_CASE("a list of commas and blanks demands no capability, and names are case-sensitive") {
   TableBuilder builder;
   builder.put_node(an_edge("a"));
-  builder.put_node(an_edge("b"));
-  builder.put_holding("demo", "b", {.inputs = 0});
-  CHECK(why_none(builder, from_london()) ==
-        "can't find origin for stream \"demo\" (missing or no inputs)");
-  auto draining = an_edge("c");
-  draining.mode = NodeMode::draining;
-  builder.put_node(draining);
-  CHECK(why_none(builder, from_london()) == "no suitable nodes available");
+  auto table = builder.publish();
+  auto chosen = [&](std::string_view capabilities) {
+    Query query;
+    query.capabilities = capabilities;
+    return ids(*table, choose(*table, query));
+  };
+  for (auto nothing : {"", ",", " , ,\t", " \r\n"}) CHECK(chosen(nothing) == "a");
+  for (auto edge : {"edge", " edge ", ",edge,", "\nedge\r", "edge,edge"})
+    CHECK(chosen(edge) == "a");
+  for (auto other : {"Edge", "EDGE", "edge,Edge", "ed ge"}) CHECK(chosen(other).empty());
+}
+
+TEST_CASE("the name of a stream is quoted as Go quotes it") {
+  using enum Rejection;
+  auto quoted = [](std::string_view stream) {
+    auto text = said_of({stream_missing}, "", stream);
+    constexpr std::string_view before = "can't find origin for stream ";
+    constexpr std::string_view after = " (not present on any active node)";
+    REQUIRE(text.starts_with(before));
+    REQUIRE(text.ends_with(after));
+    text.resize(text.size() - after.size());
+    return text.substr(before.size());
+  };
+  CHECK(quoted("live+demo") == R"("live+demo")");
+  CHECK(quoted(R"(a"b\c)") == R"("a\"b\\c")");
+  CHECK(quoted("a\tb\nc\rd") == R"("a\tb\nc\rd")");
+  CHECK(quoted("\a\b\f\v") == R"("\a\b\f\v")");
+  CHECK(quoted("\x01\x1f\x7f") == R"("\x01\x1f\x7f")");
+  CHECK(quoted("caf\xc3\xa9 \xe2\x82\xac") == "\"caf\xc3\xa9 \xe2\x82\xac\"");  // é, €
+  CHECK(quoted("\xc2\x9b\xc2\xa0\xe2\x80\x8b") == R"("\u009b\u00a0\u200b")");
+  CHECK(quoted("\xf3\xa0\x81\x81") == R"("\U000e0041")");
+  CHECK(quoted("a\xff\xc3") == R"("a\xff\xc3")");
+  CHECK(said_of({not_allowed}, "", "a\"b") == R"(stream "a\"b" not allowed by node configuration)");
 }
 
 TEST_CASE("a node's list of streams allows a name, and what follows it after + or a space") {
@@ -183,7 +369,51 @@ TEST_CASE(
   CHECK(adjustment("-storage") == 7);
   CHECK(adjustment("-storage,edge") == 0);
   CHECK(adjustment("-storage,other") == 7);
-  CHECK(adjustment("-") == 0);
+  CHECK(adjustment(" - edge ") == 0);
+  CHECK(adjustment("- storage") == 7);
+  // A list of one empty tag, which this node does not have.
+  CHECK(adjustment("-") == 7);
+  CHECK(adjustment(" - ") == 7);
+  CHECK(adjustment("-,") == 7);
+  CHECK(adjustment("-,edge") == 0);
+  for (auto blank : {" ", ",", " , "}) CHECK(adjustment(blank) == 0);
+}
+
+TEST_CASE("a node with an empty tag is one that a minus alone leaves out") {
+  TableBuilder builder;
+  auto node = an_edge("a");
+  node.tags = {"", "edge"};
+  builder.put_node(node);
+  builder.put_node(an_edge("b"));
+  auto table = builder.publish();
+  auto adjustment = [&](std::string_view id, const char* expression) {
+    std::vector<TagAdjustment> adjustments{{expression, 7}};
+    Query query;
+    query.adjustments = adjustments;
+    return explained(*table, query, id).score.adjustment;
+  };
+  CHECK(adjustment("a", "-") == 0);
+  CHECK(adjustment("b", "-") == 7);
+  CHECK(adjustment("a", ",") == 7);
+  CHECK(adjustment("b", ",") == 0);
+  CHECK(adjustment("a", "") == 0);
+}
+
+TEST_CASE("above 100 % the processors add nothing to the score, and the node stays") {
+  TableBuilder builder;
+  for (auto [id, percent] :
+       {std::pair("a", 100.0), {"b", 100.1}, {"c", 250.0}, {"d", 429496729.5}}) {
+    auto node = an_edge(id);
+    node.cpu_percent = percent;
+    builder.put_node(node);
+  }
+  auto table = builder.publish();
+  CHECK(ids(*table, choose(*table, {})) == "a b c d");
+  for (auto id : {"a", "b", "c", "d"}) {
+    auto score = explained(*table, {}, id).score;
+    CHECK(score.cpu == 0);
+    CHECK(score.total == 1500);
+  }
 }
 
 TEST_CASE("tags lift a score of 10 to 15, and take it away whole") {

@@ -108,14 +108,16 @@ Async<PullAnswer> Federation::Core::answer_pull(PullRequest request) {
   origin.most = balance::most_choices;
   origin.tenant = stream->tenant;
   auto decision = balance::choose(*table, origin);
+  if (decision.empty())
+    co_return refuse("no source node available: " + balance::why_none(*table, origin, decision));
   const balance::NodeFacts* source = nullptr;
   for (std::size_t i = 0; i < decision.count && !source; ++i) {
     const auto* node = balance::node_at(*table, decision.best[i].node);
     if (request.source_node.empty() || node->id == request.source_node) source = node;
   }
-  if (!source) co_return refuse("no source node");
+  if (!source) co_return refuse("could not resolve source node ID");
   auto url = dtsc_url(source->outputs_json, source->base_url, name);
-  if (url.empty()) co_return refuse("no DTSC URI");
+  if (url.empty()) co_return refuse("could not build DTSC URI for source node");
   ActiveReplication record{name,
                            source->id,
                            self(),

@@ -2,6 +2,7 @@
 #include <boost/json.hpp>
 #include <numbers>
 
+#include "base/log.h"
 #include "net/http/target.h"
 #include "services/foghorn/balance/view.h"
 #include "services/foghorn/http/routes.h"
@@ -132,9 +133,13 @@ json::object metadata(const Call& call, const Found& found, const json::value& p
   return about;
 }
 
+// Existing deployments tell viewers nothing of their nodes: why stands in the log.
 void no_node(Call& call, std::string_view why) {
   if (is_loading(call)) return;
-  refuse(call.answer, 500, "PLAYBACK_RESOLUTION_FAILED", why);
+  bool is_compat = call.terms.policy == balance::Policy::compat;
+  if (is_compat) log::debug("foghorn.playback_unresolved", "path", call.rest, "why", why);
+  refuse(call.answer, 500, "PLAYBACK_RESOLUTION_FAILED",
+         is_compat ? "Failed to resolve playback endpoint" : why);
   call.answer.add("Retry-After", "2");
 }
 

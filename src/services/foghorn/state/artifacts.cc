@@ -48,16 +48,21 @@ void Cluster::Core::drop_copy(const std::string& node, const std::string& conten
     model.put_artifact(std::move(artifact));
 }
 
-void Cluster::Core::take_artifacts(const std::string& node,
-                                   const std::vector<ArtifactReport>& artifacts) {
-  auto before = model.carried(node).artifacts;
+std::size_t Cluster::Core::take_artifacts(const std::string& node,
+                                          const std::vector<ArtifactReport>& artifacts) {
+  auto before = model.carried(node).artifacts;  // a copy: some go
   std::set<std::string_view> named;
-  for (const auto& artifact : artifacts) {
-    named.insert(artifact.content_id);
-    set_copy(node, artifact);
-  }
+  for (const auto& artifact : artifacts) named.insert(artifact.content_id);
+  // First, so that they make room.
   for (const auto& content_id : before)
     if (!named.contains(content_id)) drop_copy(node, content_id);
+  std::size_t left_out = 0;
+  for (const auto& artifact : artifacts)
+    if (has_room(node, artifact.content_id))
+      set_copy(node, artifact);
+    else
+      ++left_out;
+  return left_out;
 }
 
 Result<> Cluster::add_artifact(const std::string& node, const ArtifactReport& artifact) {
@@ -66,6 +71,12 @@ Result<> Cluster::add_artifact(const std::string& node, const ArtifactReport& ar
   if (checked) checked = check_artifact_report(artifact);
   if (!checked) return checked;
   if (!core_->model.node(node)) return std::unexpected(core_->no_node(node));
+  if (!core_->has_room(node, artifact.content_id))
+    return fail(
+        Errc::overloaded,
+        "artifact {} of node {} is not taken: the node has {} artifacts already, and that is the "
+        "most",
+        artifact.content_id, node, most_copies);
   core_->touch(node);
   core_->set_copy(node, artifact);
   core_->changed();

@@ -47,7 +47,9 @@ std::string Cluster::redirect(std::string_view node, std::string_view stream,
   return core_->viewers.redirect(Clock::now(), node, stream, client_ip, viewer_cost(node));
 }
 
-void Cluster::sweep() { core_->sweep(Clock::now()); }
+void Cluster::sweep() {
+  if (core_->is_whole()) core_->sweep(Clock::now());
+}
 
 const ClusterTerms& Cluster::terms() const { return core_->terms; }
 

@@ -45,6 +45,10 @@ struct ClusterTerms {
 // `&foghorn:{id}:*` needs no more.
 LeaseRoom lease_room(const std::string& cluster_id);
 
+// What one node may have: streams as one report may list them, copies of artifacts, and of the streams that
+// nobody carries any more those that it carried last.
+inline constexpr std::size_t most_copies = 20'000, most_left = 10'000;
+
 struct NodeView {
   NodeState state;
   balance::NodeMode mode;  // the operator's, or else the node's
@@ -95,7 +99,8 @@ class Cluster {
   void set_weights(balance::Weights weights);  // of this instance
 
   // --- what nodes and operators say --------------------------------------------------------------
-  // All count at once. Errc::invalid: nothing of it was taken. What nodes say is taken before all
+  // All count at once. Errc::invalid: nothing of it was taken. Errc::overloaded: the node has as much as it
+  // may have; what is new and beyond that was not taken, and all else was. What nodes say is taken before all
   // is loaded, and merged then; what operators say is not (Errc::unavailable).
   Result<> register_node(const Registration& registration);
   Result<> report(const std::string& node, const NodeReport& report);

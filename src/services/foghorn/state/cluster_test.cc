@@ -333,6 +333,165 @@ TEST_CASE_FIXTURE(Fixture, "a node that is forgotten takes what it carried with 
   CHECK(!cluster->forget_stream("s"));
 }
 
+namespace {
+
+constexpr int many = 100'000;
+
+std::string name_of(int number) { return "s" + std::to_string(number); }
+
+// What the other node has, whatever the first one says.
+void check_other(Cluster& cluster, std::int64_t streams = 1) {
+  CHECK(cluster.node("m")->is_active);
+  CHECK(cluster.node("m")->streams == streams);
+  CHECK(cluster.stream("theirs")->state.status == "live");
+  REQUIRE(cluster.stream("theirs-before"));
+  CHECK(cluster.stream("theirs-before")->state.tenant_id == "acme");
+  CHECK(cluster.artifact("their-clip"));
+}
+
+void furnish_other(Cluster& cluster) {
+  auto report = capable();
+  report.streams.emplace()["theirs"] = stats(1, 1, 0, 0);
+  (*report.streams)["theirs-before"] = stats(1, 1, 0, 0);
+  (*report.streams)["theirs-before"].tenant_id = "acme";
+  report.artifacts.emplace() = {{"their-clip", "clip", "/c", 5}};
+  REQUIRE(cluster.report("m", report));
+  report.streams->erase("theirs-before");
+  REQUIRE(cluster.report("m", report));
+}
+
+}  // namespace
+
+TEST_CASE_FIXTURE(Fixture, "a node has room for so many streams, and a new one beyond is refused") {
+  REQUIRE(cluster->report("n", capable()));
+  furnish_other(*cluster);
+  std::size_t refused = 0;
+  for (int i = 0; i < many; ++i) {
+    auto taken = cluster->stream_buffer("n", name_of(i), "FULL", "t", "p" + name_of(i), "");
+    if (taken) continue;
+    ++refused;
+    REQUIRE(taken.error().code == Errc::overloaded);
+  }
+  CHECK(refused == many - most_streams);
+  CHECK(cluster->node("n")->streams == most_streams);
+  CHECK(cluster->stream_count() == most_streams + 2);
+  CHECK(balance::stream_count(cluster->table_here()) == most_streams + 2);
+  auto revision = cluster->revision();
+  auto refusal = cluster->stream_stats("n", "one-more", stats(1, 1, 0, 0));
+  REQUIRE(!refusal);
+  CHECK(
+      refusal.error().what ==
+      "stream one-more of node n is not taken: the node has 10000 streams already, and that is the "
+      "most");
+  CHECK(!cluster->stream_tracks("n", "one-more", "v1"));
+  CHECK(!cluster->stream_progress("n", "one-more", {{"a", 1}}));
+  CHECK(cluster->revision() == revision);  // nothing of it was taken
+  // What is known goes on, and so does everybody else.
+  REQUIRE(cluster->stream_stats("n", name_of(7), stats(5, 1, 0, 0)));
+  CHECK(cluster->stream(name_of(7))->state.total_connections == 5);
+  REQUIRE(cluster->stream_buffer("m", "one-more", "FULL", "", "", ""));
+  REQUIRE(cluster->report("n", capable()));
+  check_other(*cluster, 2);
+  // One that ended makes room.
+  REQUIRE(cluster->stream_offline("n", name_of(7)));
+  REQUIRE(cluster->stream_stats("n", "another", stats(1, 1, 0, 0)));
+  CHECK(!cluster->stream_stats("n", "and-another", stats(1, 1, 0, 0)));
+  CHECK(cluster->node("n")->streams == most_streams);
+}
+
+TEST_CASE_FIXTURE(Fixture,
+                  "a node that gives its streams new names leaves so many of the old ones") {
+  furnish_other(*cluster);
+  constexpr int at_once = 5'000;
+  for (int first = 0; first < many; first += at_once) {
+    auto report = capable();
+    auto& streams = report.streams.emplace();
+    for (int i = first; i < first + at_once; ++i) {
+      streams[name_of(i)] = stats(1, 1, 0, 0);
+      streams[name_of(i)].tenant_id = "t";
+    }
+    REQUIRE(cluster->report("n", report));
+    CHECK(cluster->stream_count() <= at_once + most_left + 2);
+  }
+  CHECK(cluster->stream_count() == at_once + most_left + 2);
+  CHECK(balance::stream_count(cluster->table_here()) == at_once + most_left + 2);
+  // The oldest went first.
+  CHECK(!cluster->stream(name_of(many - 3 * at_once - 1)));
+  auto left = cluster->stream(name_of(many - at_once - 1));
+  REQUIRE(left);
+  CHECK(left->state.status == "offline");
+  CHECK(left->state.tenant_id == "t");
+  CHECK(is_chosen("n", name_of(many - 1)));
+  check_other(*cluster);
+}
+
+TEST_CASE_FIXTURE(Fixture, "streams that begin and end without any list are bounded, too") {
+  REQUIRE(cluster->report("n", capable()));
+  furnish_other(*cluster);
+  for (int i = 0; i < many; ++i) {
+    REQUIRE(cluster->stream_buffer("n", name_of(i), "FULL", "t", "p" + name_of(i), ""));
+    REQUIRE(cluster->stream_offline("n", name_of(i)));
+  }
+  CHECK(cluster->node("n")->streams <= most_streams);
+  CHECK(cluster->stream_count() <= most_streams + most_left + 2);
+  REQUIRE(cluster->stream(name_of(many - 1)));
+  check_other(*cluster);
+}
+
+TEST_CASE_FIXTURE(Fixture,
+                  "a node has room for so many artifacts, and says again what it has of them") {
+  furnish_other(*cluster);
+  auto report = capable();
+  auto& listed = report.artifacts.emplace();
+  for (int i = 0; i < many; ++i) listed.push_back({name_of(i), "clip", "/c", 5});
+  report.streams.emplace()["s"] = stats(1, 1, 0, 0);
+  for (int times = 0; times < 2; ++times) {
+    auto taken = cluster->report("n", report);
+    REQUIRE(!taken);
+    CHECK(taken.error().code == Errc::overloaded);
+    CHECK(taken.error().what ==
+          "artifacts: 80000 of the 100000 that node n lists are not taken, because a node may have "
+          "20000 at most; the rest of the report counts");
+    CHECK(cluster->artifact_count() == most_copies + 1);
+    CHECK(is_chosen("n", "s"));
+  }
+  auto taken = cluster->add_artifact("n", {"one-more", "clip", "/c", 5});
+  REQUIRE(!taken);
+  CHECK(taken.error().code == Errc::overloaded);
+  CHECK(
+      taken.error().what ==
+      "artifact one-more of node n is not taken: the node has 20000 artifacts already, and that is "
+      "the most");
+  REQUIRE(cluster->add_artifact("n", {name_of(7), "clip", "/c", 6}));
+  CHECK(cluster->artifact(name_of(7))->copies[0].size == 6);
+  REQUIRE(cluster->add_artifact("m", {"one-more", "clip", "/c", 5}));
+  check_other(*cluster);
+  // A list of others takes their place.
+  for (int i = 0; i < many; ++i) listed[static_cast<std::size_t>(i)].content_id = "t" + name_of(i);
+  CHECK(!cluster->report("n", report));
+  CHECK(!cluster->artifact(name_of(0)));
+  CHECK(cluster->artifact("t" + name_of(0)));
+  CHECK(cluster->artifact_count() == most_copies + 2);
+  listed.resize(10);
+  REQUIRE(cluster->report("n", report));
+  CHECK(cluster->artifact_count() == 12);
+  REQUIRE(cluster->add_artifact("n", {"one-more", "clip", "/c", 5}));
+}
+
+TEST_CASE_FIXTURE(Fixture,
+                  "artifacts that are told one by one are bounded as those of a list are") {
+  REQUIRE(cluster->report("n", capable()));
+  furnish_other(*cluster);
+  std::size_t refused = 0;
+  for (int i = 0; i < many; ++i)
+    if (!cluster->add_artifact("n", {name_of(i), "clip", "/c", 5})) ++refused;
+  CHECK(refused == many - most_copies);
+  CHECK(cluster->artifact_count() == most_copies + 1);
+  check_other(*cluster);
+  REQUIRE(cluster->remove_artifact("n", name_of(0)));
+  REQUIRE(cluster->add_artifact("n", {"one-more", "clip", "/c", 5}));
+}
+
 TEST_CASE_FIXTURE(Fixture,
                   "redirects burden the node in every table, and its report takes that back") {
   REQUIRE(cluster->report("n", capable()));

@@ -36,13 +36,14 @@ Cluster::Core::Core(asio::any_io_executor on, redis::Client* with, ClusterTerms 
         return model.penalty(node);
       }),
       journal(on, {.value = [this](const EntityKey& key) { return value_of(key); },
-                   .catch_up = [this] { catch_up(); },
+                   .catch_up = [this] { return catch_up(); },
                    .settled =
                        [this](const EntityKey& key, const std::optional<std::string>& sent) {
                          on_settled(key, sent);
                        }}),
       published(on),
       seen_(std::make_shared<Snapshot>(std::vector<Table>(6), Version{}, Clock::now())),
+      caught_up_(on),
       turn_(on),
       id_lost_(on),
       tasks_(on),
@@ -74,7 +75,7 @@ Async<> Cluster::Core::start(Clock::time_point deadline) {
     }
     auto ready = co_await mirror->ready(deadline);
     if (!ready) co_return ready;
-    catch_up();
+    co_await catch_up();
     merge_early();
   }
   publish();
@@ -105,8 +106,20 @@ awaitable<void> Cluster::Core::close() {
 awaitable<void> Cluster::Core::follow() {
   for (;;) {
     co_await mirror->changed(seen_);
-    catch_up();
+    co_await catch_up();
   }
+}
+
+Cluster::Core::CatchingUp::CatchingUp(Core& core, std::shared_ptr<const Snapshot> next)
+    : core_(core), before_(std::exchange(core.seen_, std::move(next))) {
+  core_.is_catching_up_ = true;
+  core_.looks_at_old_ = core_.is_rewritten_ && core_.seen_ == core_.rewritten_at_;
+}
+
+Cluster::Core::CatchingUp::~CatchingUp() {
+  core_.seen_ = std::move(before_);
+  core_.is_catching_up_ = core_.looks_at_old_ = false;
+  core_.caught_up_.notify();
 }
 
 awaitable<void> Cluster::Core::publish_turns() {
@@ -120,13 +133,14 @@ awaitable<void> Cluster::Core::keep_time() {
   for (;;) {
     auto now = Clock::now();
     look_for_silence(now);
-    end_kept(now);
+    if (is_whole()) end_kept(now);
     if (mirror && has_id()) share_penalties(now);
     co_await sleep_for(std::min<Clock::duration>(tick, terms.stale_after / 4));
   }
 }
 
 void Cluster::Core::publish() {
+  if (is_catching_up_) return;
   if (std::exchange(published_revision_, model.revision()) == model.revision()) return;
   show(model.publish());
   published.notify();

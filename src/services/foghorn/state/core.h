@@ -71,11 +71,16 @@ class Cluster::Core {
   // Nobody carries it any more, if that is so.
   void settle_stream(const std::string& stream);
   void settle_abandoned();  // once all of what came in is taken
-  void take_artifacts(const std::string& node, const std::vector<ArtifactReport>& artifacts);
+  // How many were left out, for want of room.
+  std::size_t take_artifacts(const std::string& node, const std::vector<ArtifactReport>& artifacts);
   void set_copy(const std::string& node, const ArtifactReport& artifact);
   void drop_copy(const std::string& node, const std::string& content_id);
   void forget_node(const std::string& node);  // with all that it carried
   void forget_stream(const std::string& stream);
+  // room.cc: Errc::overloaded, when the node has all that it may have.
+  Result<> make_room(const std::string& node, const std::string& stream);
+  bool has_room(const std::string& node, const std::string& content_id) const;
+  void forget_left(const std::string& node);
 
   // --- what was said before all was loaded (early.cc)
   // ----------------------------------------------
@@ -85,7 +90,10 @@ class Cluster::Core {
 
   // --- what comes in (incoming.cc)
   // -------------------------------------------------------------------
-  void catch_up();  // with what the mirror shows now
+  awaitable<void> catch_up();  // with what the mirror shows now
+  bool is_new_history() const { return is_rewritten_ && !looks_at_old_; }
+  // Of what the mirror showed nothing is half taken: what is known fits together.
+  bool is_whole() const { return is_loaded() && !is_catching_up_; }
   void take(Kind kind, const Entity* before, const Entity* after);
   void take_value(Kind kind, const Entity& entity);
   void take_node(NodeState incoming);
@@ -144,6 +152,21 @@ class Cluster::Core {
  private:
   void show(std::shared_ptr<const balance::RoutingTable> table);
 
+  // One look at the mirror. One that was cancelled before it was finished is begun anew by the next.
+  class CatchingUp {
+   public:
+    CatchingUp(Core& core, std::shared_ptr<const Snapshot> next);
+    ~CatchingUp();
+    CatchingUp(const CatchingUp&) = delete;
+    CatchingUp& operator=(const CatchingUp&) = delete;
+    const std::shared_ptr<const Snapshot>& before() const { return before_; }
+    void finish() { before_ = core_.seen_; }
+
+   private:
+    Core& core_;
+    std::shared_ptr<const Snapshot> before_;
+  };
+
   struct PeerPenalties {
     PenaltyState state;
     Clock::time_point seen_at;
@@ -169,11 +192,16 @@ class Cluster::Core {
   std::shared_ptr<const Snapshot> seen_;  // what the model has of the mirror
   std::set<std::string> unreadable_;      // keys that were told of
   std::uint64_t published_revision_ = ~std::uint64_t{0};
+  bool is_catching_up_ = false;
+  Event caught_up_;
   Event turn_;
   Event id_lost_;
   std::set<std::string> abandoned_;  // streams that a carrier let go during a look at the mirror
-  bool is_rewritten_ = false;        // since the last look at the mirror
-  std::set<EntityKey> kept_;         // of peers, lost by Redis, and not written again so far
+  // We were told that history was rewritten, and have not taken all that the mirror shows of the new one.
+  // It told us while it still showed this of the old one.
+  bool is_rewritten_ = false, looks_at_old_ = false;
+  std::shared_ptr<const Snapshot> rewritten_at_;
+  std::set<EntityKey> kept_;  // of peers, lost by Redis, and not written again so far
   Clock::time_point kept_until_ = {};
   enum class Phase { idle, loading, loaded, closed } phase_ = Phase::idle;
   mutable std::atomic_flag locked_;

@@ -1,5 +1,6 @@
 // What other instances wrote, in the order of the log.
 #include <algorithm>
+#include <boost/asio/post.hpp>
 #include <tuple>
 
 #include "base/age.h"
@@ -10,6 +11,8 @@
 namespace warren::foghorn {
 
 namespace {
+
+constexpr std::size_t slice = 500;  // values, of some 10 us each
 
 constexpr std::array kinds{Kind::node,     Kind::stream, Kind::instance,
                            Kind::artifact, Kind::mode,   Kind::penalty};
@@ -28,10 +31,15 @@ Clock::duration silence_of(const NodeState& node, bool is_start) {
 
 }  // namespace
 
-void Cluster::Core::catch_up() {
+// In slices, between which everything else has its turn: beside 200,000 keys it takes seconds, and a lease
+// that is not renewed meanwhile is lost. Nobody is shown a table of which a part is old.
+awaitable<void> Cluster::Core::catch_up() {
+  while (is_catching_up_) co_await caught_up_.wait();
   auto next = mirror->read();
-  if (next == seen_) return;
-  auto before = std::exchange(seen_, next);
+  if (next == seen_) co_return;
+  CatchingUp catching_up(*this, next);
+  auto before = catching_up.before();
+  std::size_t taken = 0;
   struct Change {
     std::string_view id;
     const Entity *from, *to;
@@ -46,13 +54,25 @@ void Cluster::Core::catch_up() {
                        });
     // In the order of the model: at a start there are so many that memory decides how long it takes.
     std::ranges::sort(changes, {}, &Change::id);
-    for (const auto& change : changes) take(kind, change.from, change.to);
+    for (const auto& change : changes) {
+      take(kind, change.from, change.to);
+      if (++taken % slice == 0) co_await asio::post(executor, asio::use_awaitable);
+    }
   }
-  settle_abandoned();
-  if (std::exchange(is_rewritten_, false) && !kept_.empty()) {
-    kept_until_ = Clock::now() + terms.restore_time;
-    log::warn("foghorn.lost_values_kept", "count", kept_.size());
+  auto abandoned = std::exchange(abandoned_, {});
+  for (const auto& stream : abandoned) {
+    settle_stream(stream);
+    if (++taken % slice == 0) co_await asio::post(executor, asio::use_awaitable);
   }
+  if (is_new_history()) {
+    is_rewritten_ = false;
+    rewritten_at_.reset();
+    if (!kept_.empty()) {
+      kept_until_ = Clock::now() + terms.restore_time;
+      log::warn("foghorn.lost_values_kept", "count", kept_.size());
+    }
+  }
+  catching_up.finish();
   changed();
 }
 
@@ -147,7 +167,7 @@ void Cluster::Core::take_node(NodeState incoming) {
   if (local) record = *local;
   // Written by whom it reported to before, and late. (One who does not count epochs says 0.)
   bool is_late = !has_left && incoming.owner_epoch > 0 && is_older(incoming, record.state);
-  if (is_late && !is_rewritten_) {
+  if (is_late && !is_new_history()) {
     fill_identity(record.state, incoming);
     mark(key);
     return model.put_node(std::move(record));
@@ -204,7 +224,7 @@ void Cluster::Core::take_stream(StreamState incoming) {
     return model.put_stream(std::move(state), now);
   }
   // Written late, by whom a node that carries it has left: what that node said to us counts.
-  bool is_late = is_known && !is_rewritten_ && incoming.last_update < known->state.last_update;
+  bool is_late = is_known && !is_new_history() && incoming.last_update < known->state.last_update;
   if (is_late && is_carried_here(*known)) {
     auto state = known->state;
     fill_identity(state, incoming);
@@ -229,12 +249,12 @@ void Cluster::Core::take_instance(StreamInstanceState incoming) {
   }
   // Nobody but us hears what this node carries; so this was written before it turned to us.
   const auto* carrier = model.node(key.second);
-  if (!known && carrier && carrier->is_own && carrier->lists_streams && !is_rewritten_) {
+  if (!known && carrier && carrier->is_own && carrier->lists_streams && !is_new_history()) {
     mark(key);  // it is over, and deleted once more
     abandoned_.insert(key.first);
     return;
   }
-  if (known && carrier && carrier->is_own && !is_rewritten_) {
+  if (known && carrier && carrier->is_own && !is_new_history()) {
     auto ours = *known;
     fill_identity(ours, incoming);
     if (!says_the_same(ours, incoming)) {
@@ -291,7 +311,7 @@ void Cluster::Core::take_gone(const EntityKey& key) {
       return model.erase_instance(key.first, key.second);
     case Kind::mode:
       // Operators say it once: what a failover lost is said again by whoever heard it.
-      return is_rewritten_ ? mark(key) : model.erase_mode(key.first);
+      return is_new_history() ? mark(key) : model.erase_mode(key.first);
     case Kind::artifact:
     case Kind::penalty:
       return;
@@ -348,11 +368,11 @@ void Cluster::Core::mark_carried(const std::string& node) {
 }
 
 void Cluster::Core::write_again() {
-  // What was shown before belongs to the old history: the next look is the first at the new one.
-  if (is_loaded()) catch_up();
   for (const auto& [id, record] : model.nodes())
     if (record.is_own && !record.is_stale()) mark_carried(id);
   is_rewritten_ = true;
+  rewritten_at_ = mirror->read();
+  looks_at_old_ = is_catching_up_;
   if (!shared_penalties_.is_empty()) mark({Kind::penalty, terms.instance_id});
 }
 

@@ -45,7 +45,7 @@ awaitable<void> Journal::write(Mirror& mirror) {
     auto version = co_await mirror.put(std::move(batch), Clock::time_point::max());
     if (!version && version.error().code == Errc::cancelled) co_return;
     if (!version && version.error().code == Errc::overloaded) {
-      settle(true);
+      co_await settle(true);
       co_await sleep_for(100ms);
       continue;
     }
@@ -63,13 +63,13 @@ awaitable<void> Journal::write(Mirror& mirror) {
         log::error("foghorn.write_refused", "changes", sent_.size(), "first",
                    sent_.begin()->first.id(), "why", version.error().what);
     }
-    settle(is_lost);
+    co_await settle(is_lost);
     if (!version) co_await sleep_for(1s);  // what is said again would be refused again
   }
 }
 
-void Journal::settle(bool is_lost) {
-  if (!is_lost) owner_.catch_up();
+awaitable<void> Journal::settle(bool is_lost) {
+  if (!is_lost) co_await owner_.catch_up();
   for (auto& [key, sent] : std::exchange(sent_, {})) {
     if (is_lost) {
       auto [dirty, is_new] = dirty_.try_emplace(key, sent.mark);

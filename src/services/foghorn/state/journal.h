@@ -37,7 +37,7 @@ class Journal {
     // The newest value; none when it is to be deleted.
     std::function<std::optional<std::string>(const EntityKey&)> value;
     // What the mirror shows is taken note of, while all of the batch is still on its way.
-    std::function<void()> catch_up;
+    std::function<awaitable<void>()> catch_up;
     // It was written as `sent`, or refused for good: from here on the log has the last word.
     std::function<void(const EntityKey&, const std::optional<std::string>& sent)> settled;
   };
@@ -70,7 +70,7 @@ class Journal {
 
   Dirty::iterator first();
   Batch take();
-  void settle(bool is_lost);
+  awaitable<void> settle(bool is_lost);
 
   Owner owner_;
   Dirty dirty_;  // by the first mark since it was taken

@@ -44,7 +44,7 @@ bool Cluster::Core::is_of_peers(const EntityKey& key) const {
 }
 
 bool Cluster::Core::keeps(const EntityKey& key) {
-  if (is_rewritten_ && is_of_peers(key)) kept_.insert(key);
+  if (is_new_history() && is_of_peers(key)) kept_.insert(key);
   return kept_.contains(key);
 }
 

@@ -159,6 +159,7 @@ void Model::erase_stream(std::string_view name) {
   if (!record || !record->is_known) return;
   record->is_known = false;
   record->state = {};
+  left_.remove(name);
   builder_.erase_stream(name);
   for (const auto& [node, instance] : record->instances) refresh_holding(name, instance);
   drop_if_empty(name);
@@ -183,6 +184,11 @@ void Model::put_instance(StreamInstanceState instance) {
   auto [at, is_new] = of_stream.try_emplace(instance.node_id);
   auto before = is_new ? 0 : not_negative(at->second.total_connections);
   if (is_new) carried.streams.insert(instance.internal_name);
+  if (is_new) left_.remove(instance.internal_name);
+  if (instance.status == "offline")
+    carried.ended.insert(instance.internal_name);
+  else
+    carried.ended.erase(instance.internal_name);
   carried.connections += not_negative(instance.total_connections) - before;
   at->second = std::move(instance);
   refresh_holding(at->second.internal_name, at->second);
@@ -198,10 +204,13 @@ void Model::erase_instance(std::string_view stream, std::string_view node) {
   if (found == record->instances.end()) return;
   auto& carried = carried_to_change(node);
   carried.connections -= not_negative(found->second.total_connections);
-  carried.streams.erase(carried.streams.find(stream));
+  for (auto* names : {&carried.streams, &carried.ended})
+    if (auto name = names->find(stream); name != names->end()) names->erase(name);
   builder_.erase_holding(stream, node);
   if (nodes_.contains(node)) changed(node);
-  record->instances.erase(found);
+  auto carrier = record->instances.extract(found).key();
+  if (record->is_known && record->instances.empty())
+    left_.add(carrier, record->state.internal_name);
   drop_if_empty(stream);
   ++revision_;
 }

@@ -10,6 +10,7 @@
 
 #include "services/foghorn/balance/table.h"
 #include "services/foghorn/state/entities.h"
+#include "services/foghorn/state/left_streams.h"
 
 namespace warren::foghorn {
 
@@ -35,6 +36,7 @@ struct StreamRecord {
 // All there is of one node, known or not.
 struct Carried {
   std::set<std::string, std::less<>> streams, artifacts;
+  std::set<std::string, std::less<>> ended;  // of the streams: offline at this node
   std::uint64_t connections = 0;
 };
 
@@ -54,6 +56,7 @@ class Model {
   const StreamInstanceState* instance(std::string_view stream, std::string_view node) const;
   const ArtifactState* artifact(std::string_view content_id) const;
   const Carried& carried(std::string_view node) const;
+  const LeftStreams& left() const { return left_; }
   balance::NodeMode mode(const NodeRecord& node) const;
 
   void put_node(NodeRecord record);
@@ -96,6 +99,7 @@ class Model {
   ById<ArtifactState> artifacts_;
   ById<NodeModeState> modes_;
   ById<Carried> carried_;
+  LeftStreams left_;
   balance::TableBuilder builder_;
   std::set<std::string, std::less<>> stale_facts_;  // nodes whose facts the table has yet to learn
   std::uint64_t revision_ = 0;

@@ -120,7 +120,11 @@ void Cluster::Core::put_own(NodeRecord record) {
     // What Redis lost of it is ours to write from here on.
     if (!kept_.empty()) mark_carried(record.state.node_id);
   }
-  if (!is_loaded()) early_.try_emplace(record.state.node_id);
+  if (!is_loaded()) {
+    auto [word, is_first] = early_.try_emplace(record.state.node_id);
+    // Redis has it, and it was read already.
+    if (is_first && model.node(record.state.node_id)) word->second.is_known = true;
+  }
   mark({Kind::node, record.state.node_id});
   model.put_node(std::move(record));
 }
@@ -175,10 +179,15 @@ Result<> Cluster::report(const std::string& node, const NodeReport& report) {
   core_->put_own(std::move(record));
   core_->note_early(node, report, "");
   if (report.streams) core_->take_streams(node, *report.streams);
-  if (report.artifacts) core_->take_artifacts(node, *report.artifacts);
+  auto left_out = report.artifacts ? core_->take_artifacts(node, *report.artifacts) : 0;
   core_->viewers.settle(Clock::now(), node);
   core_->changed();
-  return ok;
+  if (left_out == 0) return ok;
+  return fail(
+      Errc::overloaded,
+      "artifacts: {} of the {} that node {} lists are not taken, because a node may have {} at "
+      "most; the rest of the report counts",
+      left_out, report.artifacts->size(), node, most_copies);
 }
 
 Result<> Cluster::heartbeat(const std::string& node, bool is_healthy) {

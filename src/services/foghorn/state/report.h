@@ -22,7 +22,7 @@ struct ArtifactReport {
 
 // The node lifecycle update. What is not said is not changed: an absent member never erases.
 struct NodeReport {
-  std::optional<double> cpu_tenths;
+  std::optional<double> cpu_tenths;  // above 1000: its part of the score is 0
   std::optional<double> ram_max, ram_current, up_speed, down_speed, bw_limit;
   std::optional<double> latitude, longitude;  // 0, 0 means unset and is left out
   std::optional<std::string> location, base_url, tenant_id;
@@ -43,8 +43,8 @@ struct NodeReport {
 // The later word on each member counts. Streams and artifacts are not among them.
 void add(NodeReport& to, const NodeReport& said);
 
-// The body of POST /v1/nodes/{id}/report. Errc::invalid names the member: "cpu_tenths: 1200 is more
-// than 1000", "ram_current: more than ram_max", "latitude: NaN". At most 4 MiB, 10,000 streams and
+// The body of POST /v1/nodes/{id}/report. Errc::invalid names the member: "cpu_tenths: -1 is less
+// than 0", "ram_current: more than ram_max", "latitude: NaN". At most 4 MiB, 10,000 streams and
 // 100,000 artifacts.
 Result<NodeReport> parse_report(std::string_view json);
 inline constexpr std::size_t most_streams = 10'000, most_artifacts = 100'000;  // of one report

@@ -53,7 +53,7 @@ TEST_CASE("a report says what it says, and nothing of the rest") {
 }
 
 TEST_CASE("what is wrong with a report is named") {
-  CHECK(why(R"({"cpu_tenths":1200})") == "cpu_tenths: 1200 is more than 1000");
+  CHECK(why(R"({"cpu_tenths":4294967296})") == "cpu_tenths: 4294967296 is more than 4294967295");
   CHECK(why(R"({"cpu_tenths":-1})") == "cpu_tenths: -1 is less than 0");
   CHECK(why(R"({"ram_max":1,"ram_current":2})") == "ram_current: more than ram_max");
   CHECK(why(R"({"bw_limit":-5})") == "bw_limit: -5 is less than 0");
@@ -87,6 +87,14 @@ TEST_CASE("what is wrong with a report is named") {
   CHECK(why(std::string(5u << 20, ' ')) == "5242880 bytes of JSON are more than 4194304");
   std::string deep(70, '[');
   CHECK(why(R"({"outputs":{"a":)" + deep + std::string(70, ']') + "}}").starts_with("no JSON"));
+}
+
+TEST_CASE("a node may say that it uses more than 100 % of its processors") {
+  for (auto tenths : {"1000", "1001", "2500", "4294967295"}) {
+    auto report = parse_report(fmt::format(R"({{"cpu_tenths":{}}})", tenths));
+    REQUIRE(report);
+    CHECK(report->cpu_tenths == std::stod(tenths));
+  }
 }
 
 TEST_CASE("a report that is cut off anywhere is refused") {

@@ -168,6 +168,7 @@ void Cluster::Core::drop_instance(const std::string& stream, const std::string& 
   model.erase_instance(stream, node);
   mark({Kind::instance, stream, node});
   settle_stream(stream);
+  forget_left(node);
 }
 
 void Cluster::Core::settle_stream(const std::string& stream) {
@@ -207,6 +208,7 @@ Result<> Cluster::stream_buffer(const std::string& node, const std::string& stre
     checked = check_length("details", to_json(state), longest_value);
     if (!checked) return checked;
   }
+  if (auto room = core_->make_room(node, name); !room) return room;
   core_->touch(node);
   auto instance = core_->instance_or_new(name, node);
   instance.status = "live";
@@ -229,6 +231,7 @@ Result<> Cluster::stream_tracks(const std::string& node, const std::string& stre
   auto name = std::string(bare_name(stream));
   auto checked = check_names(node, name);
   if (checked) checked = check_length("track list", track_list, longest_details);
+  if (checked) checked = core_->make_room(node, name);
   if (!checked) return checked;
   core_->touch(node);
   auto instance = core_->instance_or_new(name, node);
@@ -249,6 +252,7 @@ Result<> Cluster::stream_stats(const std::string& node, const std::string& strea
   auto name = std::string(bare_name(stream));
   auto checked = check_names(node, name);
   if (checked) checked = check_stream_report(name, report);
+  if (checked) checked = core_->make_room(node, name);
   if (!checked) return checked;
   core_->touch(node);
   core_->take_stats(node, name, report);
@@ -266,6 +270,7 @@ Result<> Cluster::stream_progress(const std::string& node, const std::string& st
   for (const auto& member : details) instance.raw_details[member.key()] = member.value();
   tidy(instance.raw_details);
   checked = check_length("details", to_json(instance), longest_details);
+  if (checked) checked = core_->make_room(node, name);
   if (!checked) return checked;
   core_->touch(node);
   core_->set_instance(std::move(instance));
@@ -281,8 +286,11 @@ Result<> Cluster::stream_offline(const std::string& node, const std::string& str
   // Before all is loaded it may be one that is not known yet.
   if (!core_->model.stream(name) && core_->is_loaded())
     return fail(Errc::not_found, "there is no stream {}", name);
+  bool is_told = core_->model.instance(name, node) || !core_->is_loaded();
+  auto room = is_told ? core_->make_room(node, name) : Result<>();
+  if (!room) return room;
   core_->touch(node);
-  if (core_->model.instance(name, node) || !core_->is_loaded()) {
+  if (is_told) {
     auto instance = core_->instance_or_new(name, node);
     set_idle(instance);
     core_->set_instance(std::move(instance));

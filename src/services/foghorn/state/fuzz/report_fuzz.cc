@@ -40,7 +40,7 @@ void check_taken(const NodeReport& report) {
   check_ratio(report.ram_current, report.ram_max);
   check_ratio(report.up_speed, {});
   check_ratio({}, report.bw_limit);
-  if (report.cpu_tenths) hold(*report.cpu_tenths >= 0 && *report.cpu_tenths <= 1000);
+  if (report.cpu_tenths) hold(*report.cpu_tenths >= 0 && *report.cpu_tenths <= 4'294'967'295);
   if (report.latitude) hold(std::abs(*report.latitude) <= 90);
   if (report.longitude) hold(std::abs(*report.longitude) <= 180);
   if (report.streams)
