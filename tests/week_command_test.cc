@@ -163,6 +163,8 @@ TEST_CASE("a Holt user's first week: nothing is lost, nothing is done twice, eve
   // Thursday: a tool that hangs is cancelled, and its role works on.
   auto thursday = holt.start(here, {"forage", "--goal", "write forever", "--watch"});
   wait_for(20s, "the tool hangs", [&] { return fs::exists(here / "hung"); });
+  wait_for(20s, "the goal is told",
+           [&] { return thursday->log_text().contains("Created goal: "); });
   auto hung = goal_of(thursday->log_text());
   say({"cancel", hung, "--reason", "takes too long"});
   CHECK(thursday->wait(30s) == 1);
