@@ -120,7 +120,9 @@ TEST_CASE(
   eventually_says(holt, here, {"list"}, "1 artefact (1 untaken)");
   CHECK(holt.must(here, {"list", "--json"}).contains("\"untaken_claims\":1"));
   CHECK(holt.must(here, {"list"}).contains("0 of 1 agents"));
-  CHECK(holt.must(here, {"status"}).contains("1 of them nobody has taken"));
+  auto status = holt.must(here, {"status"});
+  CHECK_MESSAGE(status.contains("1 of them nobody has taken"), status);
+  CHECK_MESSAGE(status.contains("agents     0 of 1\n"), status);
   auto why = holt.must(here, {"explain", goal});
   CHECK_MESSAGE(why.contains("nobody has taken it since"), why);
   CHECK_MESSAGE(why.contains("waits for the bids of: Writer"), why);
@@ -131,8 +133,12 @@ TEST_CASE(
   eventually_says(holt, here, {"hoard", "--type", "Page"}, "2 artefacts found");
   CHECK(holt.must(here, {"list"}).contains("1 agent "));
   CHECK(!holt.must(here, {"list"}).contains("untaken"));
+  status = holt.must(here, {"status"});
+  CHECK_MESSAGE(status.contains("agents     1\n"), status);
+  CHECK(holt.must(here, {"status", "--json"}).contains("\"agents\":1,\"roles\":1"));
   agent->kill();
   eventually_says(holt, here, {"list"}, "0 of 1 agents");
+  CHECK(holt.must(here, {"status"}).contains("agents     0 of 1\n"));
   watch->terminate();
   watch->wait();
   auto seen = watch->log_text();
@@ -180,6 +186,104 @@ TEST_CASE("the board of an instance that crashed is listed and read, and `up --r
   CHECK(holt.must(here, {"hoard"}).contains("2 artefacts found"));
   CHECK(holt.must(here, {"explain", goal}).contains("ended: "));
   CHECK(holt.must(here, {"watch", "--since", "1h", "--until", "0s"}).contains("is stopped"));
+}
+
+TEST_CASE(
+    "up takes over at once what a process that is dead for certain had, and goes on with it") {
+  RedisServer server;
+  Holt holt(server);
+  auto here = project(holt, "here");
+  holt.must(here, {"up", "--name", "demo", "--ttl", "10m"});
+  auto goal = word_after(holt.must(here, {"forage", "--goal", "a page"}), "Created goal: ");
+  wait_for(20s, "the tool runs", [&] { return fs::exists(here / "began"); });
+  CHECK(holt.must_not(here, {"up", "--name", "demo"}).contains("'demo' is already in use"));
+  CHECK(holt.must_not(here, {"up"}).contains("is already in use by instance 'demo'"));
+  holt.crash("demo");
+  CHECK(holt.must(here, {"list"}).contains("process gone"));
+  auto began = Clock::now();
+  CHECK(holt.must(here, {"up", "--name", "demo"}).contains("Started instance: demo"));
+  CHECK(Clock::now() - began < 2min);  // not the ttl of its lock
+  CHECK(!holt.must(here, {"list"}).contains("process gone"));
+  write_file(here / "go", "");
+  eventually_says(holt, here, {"hoard"}, "2 artefacts found");
+  CHECK(holt.must(here, {"explain", goal}).contains("ended: "));
+
+  // Its folder is free as well, and its board is known to be left.
+  fs::remove(here / "go");
+  fs::remove(here / "began");
+  holt.must(here, {"forage", "--goal", "another"});
+  wait_for(20s, "the tool runs", [&] { return fs::exists(here / "began"); });
+  holt.crash("demo");
+  CHECK(holt.must(here, {"up", "--resume"}).contains("Started instance: demo"));
+  holt.crash("demo");
+  auto up = holt.must(here, {"up"});
+  CHECK_MESSAGE(up.contains("Started instance: default-1"), up);
+  CHECK_MESSAGE(up.contains("A board with open work was left here: demo (3 artefacts, 1 open)"),
+                up);
+  holt.must(here, {"down"});
+}
+
+TEST_CASE("with nothing configured, boards of instances that are stopped are listed and read") {
+  auto usual = control({6379}, {"PING"}, 5s);
+  if (usual || usual.error().code != Errc::unavailable) {
+    MESSAGE("a Redis listens on port 6379: that is what would be used");
+    return;
+  }
+  Holt holt;
+  auto here = project(holt, "here");
+  CHECK(holt.must(here, {"boards"}).contains("No Holt boards"));
+  CHECK(holt.must_not(here, {"hoard"}).contains("the private Redis is not running"));
+  CHECK(holt.must(here, {"up"}).contains("Started instance: default-1"));
+  auto goal = word_after(holt.must(here, {"forage", "--goal", "a page"}), "Created goal: ");
+  wait_for(20s, "the tool runs", [&] { return fs::exists(here / "began"); });
+  CHECK(fs::exists(holt.private_redis()));
+  CHECK(holt.must(here, {"down"}).contains("Stopped instance: default-1"));
+  CHECK(!fs::exists(holt.private_redis()));
+
+  // It runs for as long as each of these takes.
+  auto says = [&](std::vector<std::string> words, const std::string& text) {
+    auto said = holt.must(here, std::move(words));
+    CHECK_MESSAGE(said.contains(text), said);
+    CHECK(!fs::exists(holt.private_redis()));
+  };
+  says({"boards"}, "default-1    stopped   1 artefact, 1 open");
+  says({"boards", "--json"}, "\"state\":\"stopped\"");
+  says({"hoard"}, "1 artefact found");
+  says({"explain", goal}, "waits for: Writer");
+  says({"status"}, "state      stopped");
+  says({"watch", "--since", "1h", "--until", "0s"}, "type=GoalDefined, id=" + goal);
+  says({"list"}, "No active Holt instances");
+  CHECK(holt.must_not(here, {"forage", "--goal", "another"}).contains("no instance of"));
+  CHECK(!fs::exists(holt.private_redis()));
+
+  write_file(here / "go", "");
+  CHECK(holt.must(here, {"up", "--resume"}).contains("Started instance: default-1"));
+  eventually_says(holt, here, {"hoard"}, "2 artefacts found");
+  CHECK(holt.must(here, {"down"}).contains("Stopped instance: default-1"));
+  says({"boards"}, "default-1    stopped   2 artefacts, 0 open");
+}
+
+TEST_CASE(
+    "up says started when every replica has the lock, and --unreplicated does not wait for them") {
+  SentinelTrio trio;
+  Holt holt(trio);
+  auto here = holt.folder("here");
+  CHECK(holt.must(here, {"up", "--name", "demo"}).contains("Started instance: demo"));
+  for (auto* replica : trio.replicas()) CHECK(replica->cli({"EXISTS", "holt:demo:lock"}) == "1");
+  CHECK(holt.must(here, {"status"}).contains("running"));
+  CHECK(holt.must(here, {"down"}).contains("Stopped instance: demo"));
+
+  auto* away = trio.replicas().front();
+  away->pause();
+  auto refused = holt.must_not(here, {"up", "--name", "other", "--timeout", "5s"});
+  CHECK_MESSAGE(refused.contains("not all replicas have it"), refused);
+  CHECK_MESSAGE(refused.contains("with --unreplicated nobody waits"), refused);
+  CHECK(holt.must(here, {"list"}).contains("No active Holt instances"));
+  auto up = holt.must(here, {"up", "--name", "another", "--unreplicated"});
+  CHECK_MESSAGE(up.contains("Started instance: another"), up);
+  CHECK(holt.must(here, {"list"}).contains("running"));
+  CHECK(holt.must(here, {"down"}).contains("Stopped instance: another"));
+  away->resume();
 }
 
 TEST_CASE(
@@ -234,6 +338,68 @@ TEST_CASE("a board is read completely while the Go program runs it, and an agent
   with_board(settings_for(server), go, server, holt, here, claim);
 }
 
+TEST_CASE("an open watch is not taken for an orchestrator") {
+  RedisServer server;
+  Holt holt(server);
+  auto here = project(holt, "here");
+  go_artefact(server, "GoalDefined");
+  auto watch = holt.start(here, {"watch", "--name", "gone"});
+  wait_for(20s, "it watches", [&] {
+    return server.cli_words({"PUBSUB", "NUMSUB", "holt:gone:workflow_events"}).at(1) == "1";
+  });
+  auto boards = holt.must(here, {"boards"});
+  CHECK_MESSAGE(boards.contains("gone         stopped"), boards);
+  CHECK(holt.must(here, {"status", "--name", "gone"}).contains("down"));
+  CHECK(holt.must_not(here, {"agent", "run", "Writer", "--name", "gone"}).contains("does not run"));
+  auto refused = holt.must_not(here, {"forage", "--goal", "x", "--name", "gone", "--watch"});
+  CHECK_MESSAGE(refused.contains("'gone' is not running"), refused);
+  watch->terminate();
+  CHECK(watch->wait(20s) == 0);
+}
+
+TEST_CASE(
+    "forage --watch goes on while a program of the documents works, and ends when that dies") {
+  RedisServer server;
+  Holt holt(server);
+  auto here = project(holt, "here");
+  go_artefact(server, "GoalDefined");
+  // The Go program writes neither a lock nor an entry; another may write both.
+  server.cli({"SET", "holt:seed:lock", "2025-10-05T12:34:56Z"});
+  server.cli({"HSET", "holt:instances", "seed",
+              fmt::format(R"({{"run_id":"{}","workspace_path":"/seed","started_at":)"
+                          R"("2025-10-05T12:34:56Z","orchestrator_pid":1}})",
+                          uuid4())});
+  // One of ours, and without a crew file: it has the lock, and orchestrates nothing.
+  holt.must(holt.folder("idle"), {"up", "--name", "idle"});
+  Process orchestrators({{"redis-cli", "-p", std::to_string(server.port()), "SUBSCRIBE",
+                          "holt:gone:artefact_events", "holt:seed:artefact_events"},
+                         here / "heard"});
+  wait_for(20s, "they listen", [&] {
+    return server.cli_words({"PUBSUB", "NUMSUB", "holt:seed:artefact_events"}).at(1) == "1";
+  });
+  auto forage = [&](const std::string& name) {
+    return holt.start(here, {"forage", "--goal", "a page", "--watch", "--name", name});
+  };
+  auto gone = forage("gone"), seed = forage("seed"), idle = forage("idle");
+  // Each looks once a second; a board without anybody is given up after twenty looks at most.
+  auto looks = [&] {
+    auto stats = server.cli({"INFO", "commandstats"});
+    auto at = stats.find("cmdstat_pubsub|numsub:calls=");
+    return at == stats.npos ? 0 : std::stoi(stats.substr(at + 28));
+  };
+  wait_for(120s, "all have looked often", [&] { return looks() > 3 * 22; });
+  CHECK(idle->wait(60s) == 1);
+  CHECK_MESSAGE(idle->log_text().contains("nobody orchestrates the board of idle"),
+                idle->log_text());
+  CHECK(gone->alive());
+  CHECK(seed->alive());
+  orchestrators.kill();
+  server.cli({"DEL", "holt:seed:lock"});
+  for (auto* each : {gone.get(), seed.get()}) CHECK(each->wait(60s) == 1);
+  CHECK_MESSAGE(gone->log_text().contains("instance gone runs no more"), gone->log_text());
+  CHECK_MESSAGE(seed->log_text().contains("instance seed runs no more"), seed->log_text());
+}
+
 TEST_CASE(
     "an instance that a program of the documents started is running, and not starting for ever") {
   RedisServer server;
@@ -286,7 +452,7 @@ TEST_CASE("forage --watch ends when the instance has died, and says how to go on
   auto forage = holt.start(here, {"forage", "--goal", "a page", "--watch"});
   wait_for(20s, "the tool runs", [&] { return fs::exists(here / "began"); });
   holt.crash("demo");
-  CHECK(forage->wait(40s) != 0);
+  CHECK(forage->wait(40s) == 1);
   CHECK_MESSAGE(forage->log_text().contains("instance demo runs no more"), forage->log_text());
   CHECK_MESSAGE(forage->log_text().contains("holt up --name demo"), forage->log_text());
 }
@@ -304,6 +470,8 @@ TEST_CASE(
       return std::ranges::count(text, '\n') == i;
     };
     wait_for(30s, "the tool runs", began);  // the role was free again
+    wait_for(20s, "the goal is told",
+             [&] { return forage->log_text().contains("Created goal: "); });
     auto pid = std::stoi(
         text_of_file(here / "began")
             .substr(

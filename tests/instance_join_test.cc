@@ -345,6 +345,61 @@ TEST_CASE("a name is taken away from a run that is known to be dead, and from no
 }
 
 TEST_CASE(
+    "who wants a name, or a workspace, has it at once from a process that is dead for certain") {
+  RedisServer server;
+  with_sessions(
+      {settings_for(server), settings_for(server)}, 15s,
+      [](Sessions& sessions, RedisServer& redis) -> awaitable<void> {
+        TempFolder folder;
+        Process process({{"sleep", "1000"}, folder.path() / "log"});
+        auto of_child = terms("x");
+        of_child.ttl = 60s;
+        of_child.pid = process.pid();
+        std::vector<Instance> joined;
+        std::vector<Error> refused;
+        co_await join(*sessions[0], of_child, joined, refused);
+        REQUIRE(joined.size() == 1);
+        auto token = joined[0].lease().token();
+        auto entry = redis.cli({"HGET", "holt:instances", "x"});
+
+        // While it lives, and while nobody can know: an entry of an older Warren.
+        auto wanted = terms("x");
+        wanted.ttl = 60s;
+        co_await join(*sessions[1], wanted, joined, refused);
+        auto old = joined[0].entry();
+        old.process.clear();
+        process.kill();
+        redis.cli({"HSET", "holt:instances", "x", to_json(old)});
+        co_await join(*sessions[1], wanted, joined, refused);
+        co_await join(*sessions[1], terms("", "/work"), joined, refused);
+        CHECK(joined.size() == 1);
+        REQUIRE(refused.size() == 3);
+        for (const auto& error : refused) CHECK(error.code == Errc::held_elsewhere);
+
+        redis.cli({"HSET", "holt:instances", "x", entry});
+        co_await join(*sessions[1], wanted, joined, refused);
+        REQUIRE(joined.size() == 2);
+        CHECK(joined[1].lease().token() > token);
+        auto left = co_await joined[1].leave();
+        CHECK(left);
+        // The same for its workspace, whoever wants it.
+        for (std::string name : {"y", ""}) {
+          Process next({{"sleep", "1000"}, folder.path() / "log"});
+          of_child.pid = next.pid();
+          co_await join(*sessions[0], of_child, joined, refused);
+          next.kill();
+          co_await join(*sessions[1], terms(name, "/work"), joined, refused);
+          REQUIRE(refused.size() == 3);
+          CHECK(redis.cli({"HEXISTS", "holt:instances", "x"}) == "0");
+          CHECK(redis.cli({"HEXISTS", "holt:boards", "x"}) == "1");
+          left = co_await joined.back().leave();
+          CHECK(left);
+        }
+      },
+      server);
+}
+
+TEST_CASE(
     "a name counts as taken when every replica has it, and so a failover gives it to nobody") {
   SentinelTrio trio;
   with_sessions(

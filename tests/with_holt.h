@@ -9,6 +9,7 @@
 #include "proof/testkit/process.h"
 #include "proof/testkit/run.h"
 #include "proof/testkit/servers/redis_server.h"
+#include "proof/testkit/servers/sentinel_trio.h"
 #include "proof/testkit/temp_folder.h"
 
 namespace warren {
@@ -31,13 +32,19 @@ inline std::string text_of_file(const std::filesystem::path& path) {
 class Holt {
  public:
   explicit Holt(const RedisServer& server)
-      : server_(server), environment_{"REDIS_URL=redis://" + server.address()} {
-    environment_.push_back("HOME=" + home_.path().string());
-    environment_.push_back("XDG_STATE_HOME=" + home_.path().string());
-  }
+      : Holt(&server, {"REDIS_URL=redis://" + server.address()}) {}
+  explicit Holt(SentinelTrio& trio)
+      : Holt(&trio.primary(),
+             {"REDIS_MODE=sentinel", fmt::format("REDIS_MASTER_NAME={}", SentinelTrio::name),
+              "REDIS_ADDRS=" + addresses_of(trio)}) {}
+  // Nothing is configured: the private Redis of a user of its own. Where a Redis listens on port
+  // 6379, that is used instead.
+  Holt() : Holt(nullptr, {}) {}
   // What a test that failed leaves running.
   ~Holt() {
+    if (!server_ && !std::filesystem::exists(private_redis())) return;
     for (auto pid : daemons()) ::kill(pid, SIGKILL);
+    if (!server_) (void)run(home_.path(), {"redis", "stop", "--force"});
   }
   Holt(const Holt&) = delete;
   Holt& operator=(const Holt&) = delete;
@@ -58,9 +65,12 @@ class Holt {
   // The same while the test does something else.
   std::unique_ptr<Process> start(const std::filesystem::path& in,
                                  std::vector<std::string> words) const {
-    Program program{{"env", "-C", in, std::filesystem::path(WARREN_BINARY).parent_path() / "holt"},
-                    home_.path() / fmt::format("said-{}", ++commands_),
-                    environment_};
+    Program program{
+        {"env", "-C", in}, home_.path() / fmt::format("said-{}", ++commands_), environment_};
+    if (!server_)
+      for (auto name : {"REDIS_URL", "REDIS_ADDRS", "REDIS_HOST", "REDIS_MODE"})
+        program.argv.insert(program.argv.end(), {"-u", name});
+    program.argv.push_back(std::filesystem::path(WARREN_BINARY).parent_path() / "holt");
     program.argv.insert(program.argv.end(), words.begin(), words.end());
     return std::make_unique<Process>(program);
   }
@@ -81,7 +91,8 @@ class Holt {
 
   std::vector<pid_t> daemons() const {
     std::vector<pid_t> pids;
-    auto entries = server_.try_cli({"HVALS", "holt:instances"});
+    auto entries = server_ ? server_->try_cli({"HVALS", "holt:instances"})
+                           : Result<std::string>(run(home_.path(), {"list", "--json"}).said);
     if (!entries) return pids;
     constexpr std::string_view member = "\"orchestrator_pid\":";
     for (auto at = entries->find(member); at != entries->npos; at = entries->find(member, at + 1))
@@ -90,7 +101,7 @@ class Holt {
   }
   // kill -9, and it is gone.
   void crash(const std::string& name) const {
-    auto entry = server_.cli({"HGET", "holt:instances", name});
+    auto entry = server_->cli({"HGET", "holt:instances", name});
     constexpr std::string_view member = "\"orchestrator_pid\":";
     auto at = entry.find(member);
     REQUIRE(at != entry.npos);
@@ -103,8 +114,22 @@ class Holt {
     });
   }
 
+  // The socket of a private one, which is there while that runs.
+  std::filesystem::path private_redis() const { return home_.path() / "warren/redis/redis.sock"; }
+
  private:
-  const RedisServer& server_;
+  Holt(const RedisServer* server, std::vector<std::string> environment)
+      : server_(server), environment_(std::move(environment)) {
+    environment_.push_back("HOME=" + home_.path().string());
+    environment_.push_back("XDG_STATE_HOME=" + home_.path().string());
+  }
+  static std::string addresses_of(SentinelTrio& trio) {
+    std::vector<std::string> addresses;
+    for (auto* sentinel : trio.sentinels()) addresses.push_back(sentinel->address());
+    return fmt::format("{}", fmt::join(addresses, ","));
+  }
+
+  const RedisServer* server_;  // none: a private one
   TempFolder home_;
   std::vector<std::string> environment_;
   mutable int commands_ = 0;

@@ -69,6 +69,8 @@ constexpr std::array table{
     Row{etcd::causes::busy, ""},
     Row{etcd::causes::not_connected, ""},
     Row{lease::causes::fenced, ""},
+    Row{lease::causes::not_replicated,
+        "a replica is away, or slow; with --unreplicated nobody waits for replicas"},
     Row{search::causes::bad_query, ""},
     Row{board::causes::missing, ""},
     Row{board::causes::bad_field, ""},

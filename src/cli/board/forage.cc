@@ -23,7 +23,6 @@ struct ForageOptions {
   std::string program;
   std::string prefix;
   Paint out, err;
-  std::string lock = {};  // of the instance
 };
 
 // `-`: what stands on standard input, without the end of its last line.
@@ -92,48 +91,40 @@ struct Ending {
 class Pulse {
  public:
   enum class State { beats, has_no_name, has_no_orchestrator };
-  Pulse(const Board& board, std::string lock) : board_(board), lock_(std::move(lock)) {}
+  Pulse(redis::Client& client, std::string prefix, std::string name)
+      : client_(&client), prefix_(std::move(prefix)), name_(std::move(name)) {}
 
   // A look counts when it is one of several in a row: who stands by needs a moment to take over, and
-  // the orchestrator of an instance as long as the session of the one before lasts. One that had no
-  // lock from the beginning is not a Warren's, and is not judged.
+  // so does the Go program to see that its connection is gone; the orchestrator of an instance needs
+  // as long as the session of the one before lasts.
   Async<State> look() {
-    std::vector<redis::Command> questions;
-    questions.emplace_back("EXISTS", lock_);
-    questions.emplace_back("EXISTS", board_.keys().orchestrator());
-    auto options = redis::CallOptions().idempotent();
-    auto answers = co_await board_.client().batch(std::move(questions), options);
-    for (auto& answer : answers)
-      if (!answer) co_return std::unexpected(answer.error());
-    bool is_held = answers[0]->number == 1, is_kept = answers[1]->number == 1;
-    was_held_ = was_held_ || is_held;
-    unheld_ = is_held ? 0 : unheld_ + 1;
-    unkept_ = is_kept ? 0 : unkept_ + 1;
-    co_return !was_held_      ? State::beats
-    : unheld_ >= most_unheld_ ? State::has_no_name
-    : unkept_ >= most_unkept_ ? State::has_no_orchestrator
-                              : State::beats;
+    auto signs = co_await signs_of(*client_, prefix_, name_);
+    if (!signs) co_return std::unexpected(signs.error());
+    nameless_ = signs->has_name || signs->is_heard ? 0 : nameless_ + 1;
+    lifeless_ = signs->of_life() ? 0 : lifeless_ + 1;
+    co_return nameless_ >= most_nameless_ ? State::has_no_name
+    : lifeless_ >= most_lifeless_         ? State::has_no_orchestrator
+                                          : State::beats;
   }
 
  private:
-  static constexpr int most_unheld_ = 3, most_unkept_ = 20;
-  Board board_;
-  std::string lock_;
-  bool was_held_ = false;
-  int unheld_ = 0, unkept_ = 0;
+  static constexpr int most_nameless_ = 7, most_lifeless_ = 20;
+  redis::Client* client_;
+  std::string prefix_, name_;
+  int nameless_ = 0, lifeless_ = 0;
 };
 
 std::optional<Error> death_in(const Result<Pulse::State>& state, const std::string& name,
                               const std::string& id, const ForageOptions& options) {
   if (state && *state == Pulse::State::has_no_name)
-    return Error{Errc::unavailable,
+    return Error{Errc::refused,
                  fmt::format("instance {0} runs no more; goal {1} stays on its board, and '{2} up "
                              "--name {0}' goes on with it",
                              name, id, options.program)};
   if (state && *state == Pulse::State::has_no_orchestrator)
-    return Error{Errc::unavailable,
-                 fmt::format("nobody orchestrates the board of {}, so nobody works on goal {}: "
-                             "instances without a crew file have no agents",
+    return Error{Errc::refused,
+                 fmt::format("nobody orchestrates the board of {}, so nobody works on goal {}: its "
+                             "orchestrator is gone, or it has no crew file",
                              name, id)};
   return {};
 }
@@ -202,7 +193,7 @@ Async<Exit> follow(Chosen& chosen, BoardFeed& feed, ForageOptions& options) {
   if (!goal) co_return not_created(goal.error(), id, chosen, options);
   workflow.emplace(id);
   Ending ending;
-  Pulse pulse(chosen.board, options.lock);
+  Pulse pulse(chosen.board.client(), options.prefix, chosen.instance.name);
   auto first = co_await (
       watch_until_interrupted(watcher) ||
       until_over(chosen.board, std::move(pulse), chosen.instance.name, id, options, ending));
@@ -216,8 +207,6 @@ Async<Exit> follow(Chosen& chosen, BoardFeed& feed, ForageOptions& options) {
 }
 
 Async<Exit> forage(Chosen& chosen, ForageOptions options) {
-  Registry registry(chosen.board.client(), options.prefix);
-  options.lock = registry.keys().lock(chosen.instance.name);
   auto pause = co_await orchestrator::paused(chosen.board);
   if (!pause) co_return std::unexpected(pause.error());
   if (*pause)

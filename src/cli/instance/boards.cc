@@ -133,7 +133,8 @@ Async<std::vector<Overview>> boards_left_in(redis::Client& client, std::string p
   auto boards = co_await registry.boards();
   if (!boards) co_return std::unexpected(boards.error());
   std::erase_if(*boards, [&](const ListedInstance& board) {
-    return board.state != InstanceState::stale || board.entry.workspace_path != folder;
+    bool runs = board.state != InstanceState::stale && !is_known_dead(board.entry);
+    return runs || board.entry.workspace_path != folder;
   });
   auto overview = co_await overview_of(client, std::move(prefix), *std::move(boards));
   if (!overview) co_return overview;

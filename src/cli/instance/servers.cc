@@ -1,5 +1,6 @@
 #include "cli/instance/servers.h"
 
+#include <algorithm>
 #include <set>
 
 namespace warren::cli {
@@ -102,21 +103,28 @@ Async<> scan_every_server(redis::Client& client, std::string pattern, Clock::tim
   co_return ok;
 }
 
-Async<std::map<std::string, std::size_t>> listeners(redis::Client& client, std::string pattern) {
-  std::vector<std::string> words{"PUBSUB", "CHANNELS", std::move(pattern)};
-  auto channels = co_await ask_every_server(client, std::move(words));
-  if (!channels) co_return std::unexpected(channels.error());
-  words = {"PUBSUB", "NUMSUB"};
-  for (const auto& answer : *channels)
-    for (const auto& channel : answer.items) words.push_back(channel.text);
-  std::map<std::string, std::size_t> found;
-  if (words.size() == 2) co_return found;
+Async<Listeners> listeners_of(redis::Client& client, std::vector<std::string> channels) {
+  Listeners found;
+  if (channels.empty()) co_return found;
+  std::vector<std::string> words{"PUBSUB", "NUMSUB"};
+  std::ranges::move(channels, std::back_inserter(words));
   auto counts = co_await ask_every_server(client, std::move(words));
   if (!counts) co_return std::unexpected(counts.error());
   for (const auto& answer : *counts)
     for (std::size_t i = 0; i + 1 < answer.items.size(); i += 2)
       found[answer.items[i].text] += static_cast<std::size_t>(answer.items[i + 1].number);
   co_return found;
+}
+
+Async<Listeners> listeners(redis::Client& client, std::string pattern) {
+  std::vector<std::string> words{"PUBSUB", "CHANNELS", std::move(pattern)};
+  auto answers = co_await ask_every_server(client, std::move(words));
+  if (!answers) co_return std::unexpected(answers.error());
+  std::set<std::string> channels;
+  for (const auto& answer : *answers)
+    for (const auto& channel : answer.items) channels.insert(channel.text);
+  std::vector<std::string> names(channels.begin(), channels.end());
+  co_return co_await listeners_of(client, std::move(names));
 }
 
 awaitable<std::vector<ListedInstance>> unlisted_instances(

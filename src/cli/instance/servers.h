@@ -19,9 +19,11 @@ Async<std::vector<redis::Reply>> ask_every_server(redis::Client& client,
 Async<> scan_every_server(redis::Client& client, std::string pattern, Clock::time_point deadline,
                           const std::function<void(const std::string& key)>& visit);
 
-// How many listen to each of the channels that fit and have any listener; who subscribed to a
-// pattern does not count.
-Async<std::map<std::string, std::size_t>> listeners(redis::Client& client, std::string pattern);
+// How many listen to each of these channels; who subscribed to a pattern does not count.
+using Listeners = std::map<std::string, std::size_t>;
+Async<Listeners> listeners_of(redis::Client& client, std::vector<std::string> channels);
+// The same for those that fit the pattern and have any listener.
+Async<Listeners> listeners(redis::Client& client, std::string pattern);
 
 // The instances that have a lock and no entry: of a program that keeps no list, or whose entry was
 // lost. Finding them means to look at all keys; those that are not found in time are left out.

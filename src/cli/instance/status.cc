@@ -46,7 +46,9 @@ void print_text(const Overview& overview, const ClaimCounts& claims, const Paint
   fmt::print("{}\n", paint.bold(name));
   bool is_listed = !entry.run_id.empty();
   bool is_run_elsewhere = !is_listed && state == InstanceState::unlisted;
-  print_row("state", is_listed          ? std::string(warren::name(state))
+  bool is_stopped = is_listed && state == InstanceState::stale;
+  print_row("state", is_stopped         ? "stopped"
+                     : is_listed        ? std::string(warren::name(state))
                      : is_run_elsewhere ? "run by another program"
                                         : "down");
   if (const auto& pause = overview.pause) {

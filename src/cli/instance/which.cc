@@ -105,15 +105,40 @@ Async<Exit> on_board(redis::Client& client, Which which, Need need,
   co_return co_await body(chosen);
 }
 
+// Where the server does not tell who listens, nobody is heard.
+Async<bool> is_heard(redis::Client& client, board::BoardKeys keys) {
+  auto artefacts = keys.artefact_events(), workflow = keys.workflow_events();
+  std::vector<std::string> channels{artefacts, workflow};
+  auto listening = co_await listeners_of(client, std::move(channels));
+  if (!listening && listening.error().code == Errc::denied) co_return false;
+  if (!listening) co_return std::unexpected(listening.error());
+  co_return (*listening)[artefacts] > (*listening)[workflow];
+}
+
 }  // namespace
 
-awaitable<bool> is_run_elsewhere(redis::Client& client, std::string prefix, std::string name) {
+Async<Signs> signs_of(redis::Client& client, std::string prefix, std::string name) {
+  Registry registry(client, prefix);
   auto board = Board::open(client, prefix, name);
-  if (!board) co_return false;
-  // Every orchestrator listens there.
-  auto channel = board->keys().artefact_events();
-  auto heard = co_await listeners(client, channel);
-  co_return heard && heard->contains(channel);
+  if (!board) co_return std::unexpected(board.error());
+  std::vector<redis::Command> questions;
+  questions.emplace_back("EXISTS", registry.keys().lock(name));
+  questions.emplace_back("EXISTS", board->keys().orchestrator());
+  auto options = redis::CallOptions().idempotent();
+  auto answers = co_await client.batch(std::move(questions), options);
+  for (auto& answer : answers)
+    if (!answer) co_return std::unexpected(answer.error());
+  Signs signs{answers[0]->number == 1, answers[1]->number == 1};
+  if (signs.of_life()) co_return signs;
+  auto heard = co_await is_heard(client, board->keys());
+  if (!heard) co_return std::unexpected(heard.error());
+  signs.is_heard = *heard;
+  co_return signs;
+}
+
+awaitable<bool> is_run_elsewhere(redis::Client& client, std::string prefix, std::string name) {
+  auto signs = co_await signs_of(client, std::move(prefix), std::move(name));
+  co_return signs && signs->of_life();
 }
 
 WhichOptions add_which(CLI::App& app) {

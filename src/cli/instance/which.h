@@ -34,7 +34,16 @@ struct Chosen {
   // If it is down, nothing but the name is known; `state` is stale then.
   ListedInstance instance;
 };
-// Somebody orchestrates this board, whether or not it is a Warren.
+// What shows that somebody orchestrates a board, whether or not it is a Warren.
+struct Signs {
+  bool has_name = false;   // somebody has the lock of the instance
+  bool has_board = false;  // an orchestrator of ours has the board
+  // One of another program listens: to artefacts, and not to what happens in workflows. Whoever
+  // watches listens to both, here and in the Go program, and so does an orchestrator of ours.
+  bool is_heard = false;
+  bool of_life() const { return (has_name && has_board) || is_heard; }
+};
+Async<Signs> signs_of(redis::Client& client, std::string prefix, std::string name);
 awaitable<bool> is_run_elsewhere(redis::Client& client, std::string prefix, std::string name);
 
 // Runs the body with the board of the instance that is meant. With Need::data that may be one that

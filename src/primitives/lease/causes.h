@@ -3,6 +3,7 @@
 
 namespace warren::lease::causes {
 
-inline constexpr Cause fenced("lease.fenced");  // a newer token has written since
+inline constexpr Cause fenced("lease.fenced");                  // a newer token has written since
+inline constexpr Cause not_replicated("lease.not_replicated");  // granted, and not everywhere
 
 }  // namespace warren::lease::causes

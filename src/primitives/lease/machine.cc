@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 
+#include "primitives/lease/causes.h"
 #include "primitives/lease/steps.h"
 #include "redis/resp/command.h"
 
@@ -370,7 +371,7 @@ void LeaseMachine::on_lease_reply(LeaseId id, Record& record, const Flight& flig
   if (!is_granted) return on_refused(id, record, flight, *reply, now);
   if (!was_held && record.terms.replicated && !has_all_replicas)
     return end(id, record,
-               {Errc::unavailable,
+               {Errc::unavailable, lease::causes::not_replicated, record.terms.key,
                 fmt::format("lease {}: granted, but not all replicas have it", record.terms.key)});
   FencingToken token{std::uint64_t(number(*reply, 1)), std::uint64_t(number(*reply, 2))};
   record.generation = flight.generation;

@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include "primitives/lease/causes.h"
 #include "redis/causes.h"
 #include "redis/resp/refusal.h"
 
@@ -582,6 +583,7 @@ TEST_CASE("a grant that not all replicas have does not count where that was aske
   alice.answer(request, granted(0, 41), false);
   CHECK(alice.machine.state(id) == LeaseState::ended);
   CHECK(alice.machine.why_ended(id).code == Errc::unavailable);
+  CHECK(alice.machine.why_ended(id).cause == lease::causes::not_replicated);
   alice.machine.leave(id, alice.now);
   CHECK(alice.sent().args[0] == "release");
 }

@@ -39,6 +39,7 @@ pid_t pid_of(const EmbeddedRedis& redis) {
 TEST_CASE("it is started once, for this user alone, and stopped when nobody uses it") {
   Private own;
   CHECK(!own.redis.is_running());
+  CHECK(!own.redis.has_data());
   {
     auto use = own.redis.use();
     REQUIRE(use);
@@ -60,6 +61,7 @@ TEST_CASE("it is started once, for this user alone, and stopped when nobody uses
   REQUIRE(stopped);
   CHECK(*stopped);
   CHECK(!own.redis.is_running());
+  CHECK(own.redis.has_data());
 }
 
 TEST_CASE("what a crash left behind does not keep it from starting") {

@@ -1,7 +1,10 @@
 #include "services/instance/entry.h"
 
+#include <signal.h>
+
 #include <algorithm>
 #include <boost/json.hpp>
+#include <cerrno>
 #include <charconv>
 #include <cstdio>
 #include <ctime>
@@ -117,12 +120,20 @@ std::string place_of_processes() {
   return boot.empty() || error ? "" : boot + " " + space;
 }
 
+std::string stat_of(int pid) { return first_line_of(fmt::format("/proc/{}/stat", pid)); }
+
+// Somebody has this number, and /proc does not tell who: it may be mounted so (hidepid).
+bool is_hidden(int pid) {
+  bool is_there = ::kill(pid, 0) == 0 || errno != ESRCH;
+  return is_there && stat_of(pid).empty();
+}
+
 }  // namespace
 
 std::string process_mark(int pid) {
   auto place = place_of_processes();
   // The command stands in parentheses, and may have any characters.
-  auto line = first_line_of(fmt::format("/proc/{}/stat", pid));
+  auto line = stat_of(pid);
   auto behind = line.rfind(')');
   if (place.empty() || behind == line.npos) return "";
   std::istringstream fields(line.substr(behind + 1));
@@ -136,7 +147,8 @@ std::string process_mark(int pid) {
 bool is_known_dead(const InstanceEntry& entry) {
   auto place = place_of_processes();
   bool is_here = !place.empty() && entry.process.starts_with(place + " ");
-  return is_here && process_mark(entry.orchestrator_pid) != entry.process;
+  if (!is_here || process_mark(entry.orchestrator_pid) == entry.process) return false;
+  return !is_hidden(entry.orchestrator_pid);
 }
 
 std::string lock_value(const InstanceEntry& entry, WallClock::time_point now) {

@@ -4,6 +4,7 @@
 
 #include "base/log.h"
 #include "base/uuid.h"
+#include "primitives/lease/causes.h"
 #include "redis/resp/refusal.h"
 #include "services/instance/causes.h"
 #include "services/instance/scripts.h"
@@ -115,8 +116,33 @@ Async<Instance> Registry::take(LeaseSession& session, std::string name,
       {keys_.list(), keys_.boards()},
       {name, terms.workspace, to_json(entry), terms.is_forced ? "1" : "0", keys_.start(), ":lock"}};
   auto lease = co_await session.try_acquire(std::move(lock));
+  if (!lease && lease.error().cause == lease::causes::not_replicated)
+    co_await withdraw(name, entry.run_id);
   if (!lease) co_return std::unexpected(explain(lease.error(), name, terms));
   co_return Instance(client_, keys_, std::move(name), std::move(entry), std::move(*lease));
+}
+
+// What was entered with a lock that does not count, whether or not that is released by now.
+awaitable<void> Registry::withdraw(std::string name, std::string run_id) {
+  auto taken = co_await take_away(name, std::move(run_id));
+  if (taken && !*taken) taken = co_await forget(name);
+  if (!taken) log::warn("instance.entry_left", "name", name, "why", taken.error().what);
+}
+
+// The same, also from a process that is known to be dead: one that has the name, or the workspace.
+Async<Instance> Registry::take_over(LeaseSession& session, std::string name,
+                                    const InstanceTerms& terms) {
+  for (;;) {
+    auto taken = co_await take(session, name, terms);
+    bool is_in_use = !taken && (taken.error().cause == instance::causes::name_taken ||
+                                taken.error().cause == instance::causes::workspace_taken);
+    if (!is_in_use) co_return taken;
+    auto holder = co_await holder_of(taken.error().subject);
+    if (!holder) co_return taken;
+    auto buried = co_await bury_if_dead(*std::move(holder));
+    if (!buried) co_return std::unexpected(buried.error());
+    if (!*buried) co_return taken;
+  }
 }
 
 Async<Instance> Registry::join(LeaseSession& session, InstanceTerms terms) {
@@ -124,16 +150,20 @@ Async<Instance> Registry::join(LeaseSession& session, InstanceTerms terms) {
     auto fits = check_instance_name(terms.name);
     if (!fits) co_return std::unexpected(fits.error());
     auto name = terms.name;
-    auto instance = co_await take(session, std::move(name), terms);
+    auto instance = co_await take_over(session, std::move(name), terms);
     co_return instance;
   }
   // So that who is refused anyway takes no number.
   auto others = co_await list();
   if (!others) co_return std::unexpected(others.error());
-  for (auto& other : *others)
-    if (!terms.is_forced && other.state != InstanceState::stale &&
-        other.entry.workspace_path == terms.workspace)
-      co_return std::unexpected(workspace_in_use(terms.workspace, other.name));
+  for (auto& other : *others) {
+    bool is_in_the_way = !terms.is_forced && other.state != InstanceState::stale &&
+                         other.entry.workspace_path == terms.workspace;
+    if (!is_in_the_way) continue;
+    auto buried = co_await bury_if_dead(other);
+    if (!buried) co_return std::unexpected(buried.error());
+    if (!*buried) co_return std::unexpected(workspace_in_use(terms.workspace, other.name));
+  }
   for (int attempt = 0; attempt < most_attempts; ++attempt) {
     auto number = co_await client_.ask(redis::Command("INCR", keys_.counter()));
     if (!number) co_return std::unexpected(number.error());
@@ -201,6 +231,21 @@ Async<bool> Registry::bury(ListedInstance dead) {
   auto told = co_await client_.ask(std::move(news), options);
   if (!told) log::debug("instance.left_unheard", "why", told.error().what);
   co_return buried;
+}
+
+Async<bool> Registry::bury_if_dead(ListedInstance holder) {
+  if (!is_known_dead(holder.entry)) co_return false;
+  log::warn("instance.found_dead", "name", holder.name, "pid", holder.entry.orchestrator_pid);
+  co_return co_await bury(std::move(holder));
+}
+
+// Also if only its lock is there.
+Async<ListedInstance> Registry::holder_of(std::string name) {
+  auto listed = co_await list();
+  if (!listed) co_return std::unexpected(listed.error());
+  auto found = std::ranges::find(*listed, name, &ListedInstance::name);
+  if (found != listed->end()) co_return std::move(*found);
+  co_return co_await unlisted(std::move(name));
 }
 
 Async<> Registry::ask_to_stop(ListedInstance instance) {

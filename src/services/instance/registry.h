@@ -3,8 +3,9 @@
 //
 //   up ──▶ join ──▶ starting ──▶ announce ──▶ running ──▶ leave
 //           │                                    └─ crash: the lock expires after 60 s, the name is
-//           └─ the name is taken,                   free, and the entry is stale: it blocks nobody
-//              or the workspace                     its board stays, and is in the list of those
+//           └─ the name is taken,                   free, and the entry is stale: it blocks nobody;
+//              or the workspace                     at once where the process is known to be dead;
+//                                                   its board stays, and is in the list of those
 //
 // The name is a lease, and the entry in the list is written by the script that grants it, so nobody
 // ever sees one without the other, and of two who want the same workspace one is refused.
@@ -83,7 +84,8 @@ class Registry {
   // For the session that a name is taken in: LeaseSession session(client, ttl, registry.room()).
   LeaseRoom room() const { return {keys_.start(), keys_.start()}; }
 
-  // Errc::held_elsewhere: the name, or the workspace, is in use; Errc::invalid: the name.
+  // Errc::held_elsewhere: the name, or the workspace, is in use; Errc::invalid: the name. Whoever is
+  // known to be dead is in nobody's way: see bury().
   Async<Instance> join(LeaseSession& session, InstanceTerms terms);
   // The same, as soon as the instance that has this name leaves or dies, of which `orders` hears.
   // Errc::cancelled: the name was asked to stop meanwhile.
@@ -110,7 +112,11 @@ class Registry {
  private:
   Async<std::vector<ListedInstance>> read(std::string list);
   Async<bool> take_away(std::string name, std::string shown);
+  Async<bool> bury_if_dead(ListedInstance holder);
+  Async<ListedInstance> holder_of(std::string name);
   Async<Instance> take(LeaseSession& session, std::string name, const InstanceTerms& terms);
+  awaitable<void> withdraw(std::string name, std::string run_id);
+  Async<Instance> take_over(LeaseSession& session, std::string name, const InstanceTerms& terms);
 
   redis::Client& client_;
   InstanceKeys keys_;
