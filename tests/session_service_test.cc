@@ -365,6 +365,57 @@ TEST_CASE("what nobody uses is paused, and a request with the session's key brin
   CHECK(replicas.ask(0, "GET", path, "", key).first == 200);
 }
 
+TEST_CASE("where that is asked for a request to a paused session gets 503, and resumes nothing") {
+  Replicas replicas(1, {"--idle", "2s", "--no-resume"});
+  auto runtime = replicas.start_session(0, "stays-paused");
+  auto status = [&] { return text_of(replicas.session(0, "stays-paused"), "status"); };
+  wait_for(60s, "it is paused", [&] { return status() == "paused"; });
+  auto path = "/" + text_of(runtime, "runtime_id") + "/runtime/alive";
+  auto key = fmt::format("X-Session-API-Key: {}\r\n", text_of(runtime, "session_api_key"));
+  CHECK(replicas.ask(0, "GET", path, "", key).first == 503);
+  CHECK(status() == "paused");
+  auto id = text_of(runtime, "runtime_id");
+  CHECK(replicas.ask(0, "POST", "/resume", fmt::format(R"({{"runtime_id":"{}"}})", id)).first ==
+        200);
+  CHECK(replicas.ask(0, "GET", path, "", key).first == 200);
+}
+
+TEST_CASE("where keys are required only probes do without the session's own") {
+  Replicas replicas(1, {"--require-key"});
+  auto runtime = replicas.start_session(0, "locked");
+  auto base = "/" + text_of(runtime, "runtime_id") + "/runtime";
+  auto none = "Accept: */*\r\n";
+  CHECK(replicas.ask(0, "GET", base + "/alive", "", none).first == 200);
+  CHECK(replicas.ask(0, "GET", base + "/path", "", none).first == 401);
+  CHECK(replicas.ask(0, "GET", base + "/path", "", "X-Session-API-Key: wrong\r\n").first == 401);
+  auto key = fmt::format("X-Session-API-Key: {}\r\n", text_of(runtime, "session_api_key"));
+  CHECK(replicas.ask(0, "GET", base + "/path", "", key).first == 200);
+}
+
+TEST_CASE("a session that runs is not started with another command, and what it has stays") {
+  Replicas replicas(1);
+  auto runtime = replicas.start_session(0, "one");
+  auto other = replicas.ask(0, "POST", "/start", replicas.start_body("one", {"--judge", "/tmp"}));
+  CHECK_MESSAGE(other.first == 409, other.second);
+  CHECK(other.second.contains("another image or command"));
+  CHECK(text_of(replicas.start_session(0, "one"), "runtime_id") == text_of(runtime, "runtime_id"));
+  replicas.check_no_violation();
+}
+
+TEST_CASE("images are asked for as OpenHands does it") {
+  Replicas replicas(1);
+  auto prefix = replicas.ask(0, "GET", "/registry_prefix");
+  CHECK(prefix.first == 200);
+  CHECK(json::parse(prefix.second).as_object().contains("registry_prefix"));
+  auto there = replicas.ask(0, "GET", "/image_exists?image=test");
+  CHECK(there.first == 200);
+  CHECK(json::parse(there.second).as_object().contains("exists"));
+  CHECK(replicas.ask(0, "GET", "/image_exists").first == 400);
+  auto build = replicas.ask(0, "POST", "/build", "{}");
+  CHECK(build.first == 501);
+  CHECK(replicas.ask(0, "GET", "/build_status").first == 501);
+}
+
 TEST_CASE("a sandbox that cannot start is told with its reason, and can be tried again") {
   Replicas replicas(1);
   auto body = R"({"session_id":"broken","command":["sh","-c","echo it is broken; exit 9"]})";

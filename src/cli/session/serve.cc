@@ -47,7 +47,8 @@ struct Terms {
 
 struct Options {
   CLI::Option *address, *port, *public_url, *name_space, *folder, *unisolated, *shown, *ports,
-      *memory, *images, *idle, *lifetime, *keep_paused, *ready_time, *grace, *require_key;
+      *memory, *images, *idle, *lifetime, *keep_paused, *ready_time, *grace, *require_key,
+      *no_resume;
 };
 
 struct ClusterOptions {
@@ -104,6 +105,8 @@ Options add_options(CLI::App& app) {
       add_value(app, "--grace", "TIME", "between SIGTERM and SIGKILL", duration(), "10s");
   options.require_key = add_switch(app, "--require-key",
                                    "requests to sandboxes show the session's key, but for probes");
+  options.no_resume = add_switch(app, "--no-resume",
+                                 "a request to a paused session gets 503, and does not resume it");
   return options;
 }
 
@@ -248,6 +251,7 @@ Result<Terms> read_terms(const Options& options) {
   service.housekeeping.due.lifetime = *parse_duration(value_of(*options.lifetime));
   service.housekeeping.due.keep_paused = *parse_duration(value_of(*options.keep_paused));
   service.proxy.requires_key = is_given(*options.require_key);
+  service.proxy.resumes = !is_given(*options.no_resume);
   return terms;
 }
 

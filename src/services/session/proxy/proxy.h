@@ -17,8 +17,8 @@
 namespace warren::session {
 
 struct ProxyTerms {
-  bool requires_key = false;  // for all but /alive and /health
-  bool resumes = true;
+  bool requires_key = false;                     // for all but /alive and /health
+  bool resumes = true;                           // what is paused; else its requests get 503
   std::chrono::milliseconds hold = 60s;          // a request to what is paused, or starts
   std::chrono::milliseconds answer_time = 600s;  // of a sandbox, for the head of its answer
 };
