@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <map>
 
 #include "proof/sim/model_slot.h"
 
@@ -565,12 +566,20 @@ void Servers::refuse(int server, FaultKind how, Clock::duration duration) {
   noted.acted = false;
 }
 
-bool Servers::evict(const std::string& key) {
-  int server = move_ && at(move_->to).model.has(key, wall_us(move_->to)) ? move_->to : primary_;
-  auto reply = execute(server, std::make_shared<const Words>(Words{"DEL", key}));
-  if (reply.number == 0) return false;
-  note(FaultKind::evicted);
-  return true;
+bool Servers::evict(const std::vector<std::string>& keys) {
+  std::map<int, Words> by_server;  // two, while a slot moves
+  for (const auto& key : keys) {
+    bool has_moved = move_ && at(move_->to).model.has(key, wall_us(move_->to));
+    auto& words =
+        by_server.try_emplace(has_moved ? move_->to : primary_, Words{"DEL"}).first->second;
+    words.push_back(key);
+  }
+  bool has_any = false;
+  for (auto& [server, words] : by_server)
+    has_any =
+        execute(server, std::make_shared<const Words>(std::move(words))).number > 0 || has_any;
+  if (has_any) note(FaultKind::evicted);
+  return has_any;
 }
 
 void Servers::stop(int server, Clock::duration duration) {

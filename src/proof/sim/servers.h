@@ -117,8 +117,9 @@ class Servers {
   bool is_moving() const { return move_.has_value(); }
   // It is up and follows the primary, whose slots do not move yet.
   bool can_move_to(int server) const;
-  // Deletes a key, if it is there.
-  bool evict(const std::string& key);
+  // Deletes a key, if it is there; or several at once, so that a failover loses all of that or nothing.
+  bool evict(const std::string& key) { return evict(std::vector{key}); }
+  bool evict(const std::vector<std::string>& keys);
   // Of the primary, and of the server that its slots move to; sorted.
   std::vector<std::string> keys() const;
   bool has(const std::string& key) const;

@@ -773,8 +773,7 @@ void Simulation::expire_fences() {
       auto fence = LeaseMachine::fence_key(key);
       if (servers.has(key) || servers.has(key + ":queue") || !servers.has(fence)) continue;
       for (int i = 0; i < servers.size(); ++i) judge_logs(servers.model(i));
-      servers.evict(fence);
-      servers.evict(log_key(lock));
+      servers.evict({fence, log_key(lock)});
       met(fence_expired);
     }
     expire_fences();
