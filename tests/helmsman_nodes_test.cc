@@ -235,7 +235,7 @@ TEST_CASE("what cannot be is refused with the reason, and changes nothing") {
       return *message.mutable_mist_trigger()->mutable_node_lifecycle_update();
     };
     std::vector<pb::ControlMessage> wrong;
-    wrong.push_back(report(1200));
+    wrong.push_back(report(5e9));
     wrong.push_back(report(std::numeric_limits<double>::quiet_NaN()));
     wrong.push_back(report(100));
     change(wrong.back()).set_latitude(std::numeric_limits<double>::quiet_NaN());

@@ -665,6 +665,92 @@ TEST_CASE("a fence remembers for a day after the last grant, renewal or guarded 
   }
 }
 
+TEST_CASE(
+    "a fence is kept by the renewals of a lease that its session keeps, on a full server too") {
+  RedisServer server;
+  with_sessions(
+      two(server), 5s,
+      [](Sessions& holders, RedisServer& redis) -> awaitable<void> {
+        // As a machine asks; the second time with a ttl of its own.
+        auto ask = [](redis::Client& by, std::string what, std::string ttl) -> Async<redis::Reply> {
+          std::vector<std::string> keys{"{t}:job", "{t}:job:fence", "{t}:job:queue"};
+          std::vector<std::string> args{
+              std::move(what), "a/1", "v", std::move(ttl), "s:a", "1", "86400000", "-", "v", "-"};
+          auto reply = co_await by.run(scripts::lease, std::move(keys), std::move(args));
+          co_return reply;
+        };
+        auto& client = holders[0]->client();
+        redis.cli({"SET", "s:a", "x", "PX", "60000"});
+        for (const char* ttl : {"0", "60000"}) {
+          auto granted = co_await ask(client, "acquire", ttl);
+          REQUIRE(granted);
+          CHECK(granted->items[0].number == 1);
+          redis.cli({"PEXPIRE", "{t}:job:fence", "60000"});
+          redis.cli({"CONFIG", "SET", "maxmemory", "1"});
+          auto renewed = co_await ask(client, "renew", ttl);
+          redis.cli({"CONFIG", "SET", "maxmemory", "0"});
+          REQUIRE_MESSAGE(renewed, renewed.error().what);
+          CHECK(renewed->items[0].number == 1);
+          CHECK(std::stoll(redis.cli({"PTTL", "{t}:job:fence"})) > 86'000'000);
+          redis.cli({"DEL", "{t}:job", "{t}:job:fence"});
+        }
+      },
+      server);
+}
+
+TEST_CASE("while a slot moves, nobody renews, hides or gives back what another has") {
+  RedisServer server;
+  with_sessions(
+      two(server), 5s,
+      [](Sessions& holders, RedisServer& redis) -> awaitable<void> {
+        auto& client = holders[0]->client();
+        std::string theirs = "1 5 b/1 - 7 99999999999999";
+        redis.cli({"SET", "{t}:job", "b"});
+        redis.cli({"SET", "{t}:job:fence", theirs});
+        for (const char* what : {"renew", "release"}) {
+          std::vector<std::string> lease{"{t}:job"}, fence{"{t}:job:fence"};
+          std::vector<std::string> value{what, "a", "a", "60000"};
+          std::vector<std::string> claim{what, "a/1", "a", "60000", "-", "1", "86400000"};
+          auto shown = co_await client.run(scripts::show, lease, value);
+          REQUIRE(shown);
+          CHECK(shown->items[0].number == 0);
+          CHECK(redis.cli({"GET", "{t}:job"}) == "b");
+          auto claimed = co_await client.run(scripts::claim, fence, claim);
+          REQUIRE(claimed);
+          CHECK(claimed->items[0].number == 0);
+          CHECK(redis.cli({"GET", "{t}:job:fence"}) == theirs);
+        }
+      },
+      server);
+}
+
+TEST_CASE("who leaves the line under a new session leaves the place that the old one took") {
+  RedisServer server;
+  with_sessions(
+      two(server), 5s,
+      [](Sessions& holders, RedisServer& redis) -> awaitable<void> {
+        auto& client = holders[0]->client();
+        auto ask = [](redis::Client& by, std::string what, std::string session,
+                      std::string before) -> Async<redis::Reply> {
+          std::vector<std::string> keys{"{t}:job", "{t}:job:fence", "{t}:job:queue"};
+          std::vector<std::string> args{
+              std::move(what),  "b/1", "v", "0", std::move(session), "1", "86400000", "grants", "v",
+              std::move(before)};
+          auto reply = co_await by.run(scripts::lease, std::move(keys), std::move(args));
+          co_return reply;
+        };
+        redis.cli({"SET", "{t}:job", "somebody", "PX", "60000"});
+        redis.cli({"SET", "s:1", "x", "PX", "60000"});
+        auto waits = co_await ask(client, "acquire", "s:1", "-");
+        REQUIRE(waits);
+        CHECK(redis.cli({"LLEN", "{t}:job:queue"}) == "1");
+        auto left = co_await ask(client, "release", "s:2", "s:1");
+        REQUIRE(left);
+        CHECK(redis.cli({"LLEN", "{t}:job:queue"}) == "0");
+      },
+      server);
+}
+
 TEST_CASE("a fence compares the epoch first, then the counter") {
   RedisServer server;
   with_client(settings_for(server), [](redis::Client& client) -> awaitable<void> {

@@ -50,8 +50,14 @@ TEST_CASE("a clock that is set a minute ahead does not end the time for bids") {
     auto has_claim = [](Board& on, std::string& artefact) { return on.claim_on(artefact); };
     auto claim = co_await eventually(30s, "the goal has a claim", has_claim, board, goal.id);
     set.set(child.pid(), 60s);
-    value_of(co_await board.set_bid(claim.id, "Reader", BidType::ignore));
     value_of(co_await board.set_bid(claim.id, "Writer", BidType::exclusive));
+    // What is heard later is claimed later: by then it has looked at that bid, and waits.
+    auto later = value_of(co_await board.create_artefact(artefact_of("GoalDefined")));
+    co_await eventually(30s, "the later goal has a claim", has_claim, board, later.id);
+    claim = value_of(co_await board.claim(claim.id));
+    CHECK(claim.status == ClaimStatus::pending_review);
+    CHECK(claim.granted_exclusive_agent.empty());
+    value_of(co_await board.set_bid(claim.id, "Reader", BidType::ignore));
     claim = co_await eventually(20s, "the writer has it", granted, board, claim.id);
     CHECK(claim.granted_exclusive_agent == "Writer");
     set.set(child.pid(), -3600s);

@@ -23,6 +23,33 @@ TEST_CASE("what identifies is filled where it is empty, and never erased or repl
   CHECK(empty.cluster_id == "c");
   CHECK(empty.base_url.empty());
   CHECK(!fill_identity(node, NodeState{}));
+
+  StreamInstanceState told, bare;
+  told.tenant_id = "t", told.buffer_state = "FULL";
+  CHECK(fill_identity(bare, told));
+  CHECK(bare.tenant_id == "t");
+  CHECK(bare.buffer_state.empty());
+  CHECK(!fill_identity(bare, told));
+}
+
+TEST_CASE("what a node has not said before all is loaded is as Redis has it") {
+  StreamInstanceState said, stored;
+  said.status = "live", said.buffer_state = "DRY";
+  stored.buffer_state = "FULL", stored.last_track_list = "video", stored.tenant_id = "t";
+  stored.viewers = 7;
+  stored.raw_details["fps"] = 25;
+  CHECK(fill_unsaid(said, stored));
+  CHECK(said.buffer_state == "DRY");
+  CHECK(said.last_track_list == "video");
+  CHECK(said.tenant_id == "t");
+  CHECK(said.raw_details == stored.raw_details);
+  CHECK(said.viewers == 7);
+  CHECK(!fill_unsaid(said, stored));
+
+  StreamInstanceState offline;
+  offline.status = "offline";
+  CHECK(fill_unsaid(offline, stored));
+  CHECK(offline.viewers == 0);  // nobody watches what is over
 }
 
 TEST_CASE("who has a copy is known by the instance that the node reports to") {
