@@ -84,6 +84,31 @@ TEST_CASE("lines of an answer are the same files in the same order as the answer
   });
 }
 
+TEST_CASE("an answer notes what a query hardly means as it was written") {
+  Orchard orchard(1);
+  with_fleet(orchard, [](Fleet& fleet, RedisPlace&) -> awaitable<void> {
+    co_await fleet.add(0, 1);
+    auto& router = fleet.start_router();
+    fleet.start_node(fleet.node_settings("n1"));
+    std::size_t files = 3;
+    co_await eventually(60s, "it is served", serves, router, files);
+    auto notes = [](const json::object& answer) { return json::serialize(answer.at("notes")); };
+    auto reply = co_await post(router, "/v1/search", R"({"q":"apple_"})");
+    CHECK(notes(json_of(reply.body).as_object()) == "[]");
+    reply = co_await post(router, "/v1/search", R"({"q":"apple_ lang:pyhton"})");
+    REQUIRE(reply.status == 200);
+    auto said = notes(json_of(reply.body).as_object());
+    CHECK_MESSAGE(said.contains(R"(no file is of a language \"pyhton\")"), said);
+    reply = co_await post(router, "/v1/search", R"({"q":"apple_ lang:pyhton"})", as_lines);
+    CHECK(notes(lines_of(reply).back()) == said);
+    reply = co_await get(router, "/v1/search?q=apple_%20lang:pyhton");
+    CHECK(notes(json_of(reply.body).as_object()) == said);
+    // A guess is worth a word only when nothing was found.
+    reply = co_await post(router, "/v1/search", R"({"q":"file:nothing*.go"})");
+    CHECK_MESSAGE(notes(json_of(reply.body).as_object()) != "[]", reply.body);
+  });
+}
+
 TEST_CASE("a list of repositories limits a request, and a broken list is no list") {
   Orchard orchard(3);
   with_fleet(orchard, [](Fleet& fleet, RedisPlace&) -> awaitable<void> {

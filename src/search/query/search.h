@@ -112,6 +112,8 @@ struct Answer {
   // Of a part, for merge_answers():
   std::vector<DepthTotals> depths = {};
   std::uint64_t versions = 0;  // of all repositories, as a sum
+  // For the person who wrote the query (see ParsedQuery); filled by a router of the fleet.
+  std::vector<std::string> notes = {};
 };
 
 // Any thread; the segments of a repository stand side by side. Errc::invalid: a regular expression

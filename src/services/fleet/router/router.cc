@@ -28,6 +28,14 @@ Missing missing_because(std::string repo, const Error& error) {
   }
 }
 
+// What `warren search` says about the same query.
+void add_notes(search::ParsedQuery& query, const std::vector<Missing>& missing,
+               search::Answer& answer) {
+  answer.notes = std::move(query.notes);
+  bool found_nothing = answer.files.empty() && answer.is_complete && missing.empty();
+  if (found_nothing) std::ranges::move(query.guesses, std::back_inserter(answer.notes));
+}
+
 // Of a node that answered in time, but did not come to the end.
 std::vector<Missing> cut_short_of(const std::vector<Missing>& missing,
                                   const std::vector<std::string>& repos) {
@@ -178,7 +186,9 @@ Async<search::Answer> Router::search(SearchAsk ask, std::vector<Missing>& missin
   std::erase_if(missing, [&](const Missing& one) { return !concerns(filter, one); });
   co_await learn_progress(missing, deadline);
   auto terms = terms_of(ask, Clock::now());
-  co_return search::merge_answers(std::move(into.parts), asked->query, terms);
+  auto whole = search::merge_answers(std::move(into.parts), asked->query, terms);
+  if (whole) add_notes(asked->query, missing, *whole);
+  co_return whole;
 }
 
 Router::PlanPtr Router::plan_for(const SearchAsk& ask) {

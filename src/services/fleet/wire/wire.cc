@@ -74,6 +74,9 @@ void add_ending(json::object& object, const Answer& answer, const std::vector<Mi
   object["complete"] = answer.is_complete && missing.empty();
   object["incomplete"] = array_of(missing);
   object["took_ms"] = std::chrono::duration<double, std::milli>(took).count();
+  json::array notes;
+  for (const auto& note : answer.notes) notes.emplace_back(valid_utf8(note));
+  object["notes"] = std::move(notes);
 }
 
 void read_answer(const Members& from, Answer& answer) {

@@ -150,6 +150,13 @@ TEST_CASE("an answer with something missing does not say that it is complete") {
   CHECK_FALSE(back->is_complete);
   CHECK(read == missing);
   CHECK(answer_json(answer, {}, 0ns).contains(R"("complete":true)"));
+  CHECK(answer_json(answer, {}, 0ns).contains(R"("notes":[])"));
+  answer.notes = {"no language \"a\xff\""};
+  auto with_notes = R"("notes":["no language \"a)"
+                    "\xef\xbf\xbd"
+                    R"(\""])";
+  CHECK(answer_json(answer, {}, 0ns).contains(with_notes));
+  CHECK(summary_line(answer, {}, 0ns, {}).contains(with_notes));
 }
 
 }  // namespace warren::fleet
