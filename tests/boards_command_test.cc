@@ -331,6 +331,10 @@ TEST_CASE("a board is read completely while the Go program runs it, and an agent
     co_await eventually(30s, "the agent has bid", has_bid);
     auto status = program.must(folder, {"status", "--name", "gone"});
     CHECK_MESSAGE(status.contains("run by another program"), status);
+    auto boards = program.must(folder, {"boards"});
+    CHECK_MESSAGE(boards.contains("gone         elsewhere 5 artefacts"), boards);
+    boards = program.must(folder, {"boards", "--json"});
+    CHECK_MESSAGE(boards.contains(R"("name":"gone","state":"elsewhere")"), boards);
     agent->terminate();
     agent->wait();
     co_await orchestrator.close();

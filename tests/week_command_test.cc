@@ -1,6 +1,7 @@
 // A Holt user's first week: what a person does and sees, day by day, with a crash, agents that are
 // away, a tool that hangs and a question in it. Nothing is lost, nothing is done twice, and what the
 // commands say is so.
+#include <boost/json.hpp>
 #include <map>
 
 #include "with_client.h"
@@ -31,7 +32,7 @@ goal=${input#*\"payload\":\"}; goal=${goal%%\",\"source_artefacts\":*}
 target=${input#*\"target_artefact\":\{\"id\":\"}; target=${target%%\"*}
 echo "Writer $target" >>runs
 case $goal in
-  *slowly*) while ! test -e awake; do sleep 0.02; done ;;
+  *slowly*) echo $$ >slow; while ! test -e awake; do sleep 0.02; done ;;
   *forever*) echo $$ >hung; sleep 1000 ;;
   *colour*)
     echo '{"artefact_type":"Colour","structural_type":"Question","artefact_payload":"which colour?","summary":"asks"}'
@@ -70,6 +71,32 @@ std::size_t count_of(const std::string& text, const std::string& word) {
   std::size_t count = 0;
   for (auto at = text.find(word); at != text.npos; at = text.find(word, at + 1)) ++count;
   return count;
+}
+
+// How often each event is in what `watch --output jsonl` printed, by its name and its ids.
+std::map<std::string, int> events_in(const std::string& text) {
+  std::map<std::string, int> events;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    if (!line.starts_with('{')) continue;
+    auto event = boost::json::parse(line).as_object();
+    const auto& data = event.at("data").as_object();
+    std::string key(event.at("event").as_string());
+    for (auto member : {"id", "artefact_id", "claim_id", "agent_name"})
+      if (const auto* value = data.if_contains(member)) key += " " + boost::json::serialize(*value);
+    ++events[key];
+  }
+  return events;
+}
+
+// Of these, the events that history has, too.
+std::map<std::string, int> lasting(std::map<std::string, int> events) {
+  std::erase_if(events, [](const auto& each) {
+    const auto& key = each.first;
+    return !key.starts_with("artefact_created ") && !key.starts_with("claim_created ") &&
+           !key.starts_with("workflow_completed ");
+  });
+  return events;
 }
 
 // How often each tool ran on each artefact.
@@ -124,11 +151,24 @@ TEST_CASE("a Holt user's first week: nothing is lost, nothing is done twice, eve
   CHECK(say({"hoard"}).contains("3 artefacts found"));
   CHECK(say({"explain", goal_of(monday)}).contains("ended: all that was asked for is done"));
 
-  // Tuesday: a crash in the middle of a goal, and up again in the same folder.
+  // Tuesday: a crash in the middle of a goal, and up again in the same folder. A watch runs through
+  // all of it.
+  const std::vector<std::string> all_events{"watch",   "--name", "default-1", "--since", "1h",
+                                            "--until", "0s",     "--output",  "jsonl"};
+  auto before = events_in(say(all_events));
+  watch = holt.start(here, {"watch", "--name", "default-1", "--output", "jsonl"});
+  auto watched = holt.said();
+  wait_for(20s, "it watches", [&] {
+    return server.cli_words({"PUBSUB", "NUMSUB", "holt:default-1:workflow_events"}).at(1) == "2";
+  });
   auto tuesday = goal_of(say({"forage", "--goal", "slowly, a page about tuesday"}));
   auto on_tuesday = "Writer " + tuesday;
   wait_for(20s, "the tool runs", [&] { return runs_in(here)[on_tuesday] == 1; });
+  wait_for(20s, "its number is known", [&] { return text_of_file(here / "slow").ends_with('\n'); });
+  auto slow = std::stoi(text_of_file(here / "slow"));
+  CHECK(!is_gone(slow));
   holt.crash("default-1");
+  wait_for(10s, "its tool died with it", [slow] { return is_gone(slow); });
   CHECK(say({"list"}).contains("process gone"));
   up = say({"up"});  // at once: that the process is dead is known
   CHECK(up.contains("Started instance: default-2"));
@@ -142,6 +182,16 @@ TEST_CASE("a Holt user's first week: nothing is lost, nothing is done twice, eve
   CHECK(say({"up", "--resume"}).contains("Started instance: default-1"));
   eventually_says(holt, here, {"hoard", "--type", "Page"}, "2 artefacts found");
   CHECK(runs_in(here)[on_tuesday] == 2);  // the one that was killed, and the one that delivered
+  wait_for(20s, "its end is seen",
+           [&] { return text_of_file(watched).contains("workflow_completed"); });
+  watch->terminate();
+  CHECK(watch->wait(20s) == 0);
+  auto live = events_in(text_of_file(watched));
+  for (const auto& [event, times] : live) CHECK_MESSAGE(times == 1, event);
+  auto happened = events_in(say(all_events));
+  for (const auto& [event, times] : before) CHECK(happened.erase(event) == 1);
+  CHECK(lasting(live) == happened);
+  CHECK(happened.size() == 6);  // three artefacts, claims for two of them, and the end
   CHECK(say({"destroy", "--name", "default-2", "--yes-name", "default-2"}).contains("Destroyed"));
 
   // Wednesday: goals given while the agents are away.
@@ -154,6 +204,13 @@ TEST_CASE("a Holt user's first week: nothing is lost, nothing is done twice, eve
   CHECK(say({"explain", wednesday}).contains("nobody has taken it since"));
   CHECK(holt.must_not(here, {"retry", say({"explain", wednesday}).substr(6, 36)})
             .contains("is taken up when one comes"));
+  auto agent = holt.start(here, {"agent", "run", "Writer"});
+  eventually_says(holt, here, {"hoard", "--type", "Draft"}, "draft of a page about wednesday");
+  CHECK(say({"list"}).contains("1 of 2 agents"));
+  eventually_says(holt, here, {"list"}, "(1 untaken)");  // the draft: it needs the other role
+  agent->terminate();
+  CHECK(agent->wait(20s) == 0);
+  CHECK(say({"list"}).contains("0 of 2 agents"));
   say({"down"});
   CHECK(say({"boards"}).contains("1 open (1 untaken)"));
   say({"up", "--resume"});

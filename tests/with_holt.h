@@ -29,6 +29,12 @@ inline std::string text_of_file(const std::filesystem::path& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
+// True also for a zombie, whose parent has not asked for its exit code yet.
+inline bool is_gone(pid_t pid) {
+  auto line = text_of_file(fmt::format("/proc/{}/stat", pid));
+  return line.empty() || line.contains(") Z ");
+}
+
 class Holt {
  public:
   explicit Holt(const RedisServer& server)
@@ -58,22 +64,25 @@ class Holt {
   Outcome run(const std::filesystem::path& in, std::vector<std::string> words,
               Clock::duration limit = 60s) const {
     auto process = start(in, std::move(words));
-    auto log = home_.path() / fmt::format("said-{}", commands_);
+    auto log = said();
     auto exit = process->wait(limit);
     return {exit, text_of_file(log)};  // all of it
   }
   // The same while the test does something else.
   std::unique_ptr<Process> start(const std::filesystem::path& in,
                                  std::vector<std::string> words) const {
-    Program program{
-        {"env", "-C", in}, home_.path() / fmt::format("said-{}", ++commands_), environment_};
-    if (!server_)
-      for (auto name : {"REDIS_URL", "REDIS_ADDRS", "REDIS_HOST", "REDIS_MODE"})
-        program.argv.insert(program.argv.end(), {"-u", name});
-    program.argv.push_back(std::filesystem::path(WARREN_BINARY).parent_path() / "holt");
-    program.argv.insert(program.argv.end(), words.begin(), words.end());
-    return std::make_unique<Process>(program);
+    words.insert(words.begin(), program());
+    return start_program(in, words);
   }
+  // A script of a shell, in which $0 is the program.
+  Outcome shell(const std::filesystem::path& in, const std::string& script) const {
+    auto process = start_program(in, {"sh", "-c", script, program()});
+    auto log = said();
+    auto exit = process->wait(60s);
+    return {exit, text_of_file(log)};
+  }
+  // The output of the command that was started last.
+  std::filesystem::path said() const { return home_.path() / fmt::format("said-{}", commands_); }
   // As `run`, and it must succeed.
   std::string must(const std::filesystem::path& in, std::vector<std::string> words) const {
     auto shown = fmt::format("holt {}", fmt::join(words, " "));
@@ -107,17 +116,26 @@ class Holt {
     REQUIRE(at != entry.npos);
     auto pid = std::atoi(entry.c_str() + at + member.size());
     ::kill(pid, SIGKILL);
-    wait_for(10s, "the process is gone", [pid] {
-      std::ifstream stat(fmt::format("/proc/{}/stat", pid));
-      std::string line{std::istreambuf_iterator<char>(stat), {}};
-      return line.empty() || line.contains(") Z ");
-    });
+    wait_for(10s, "the process is gone", [pid] { return is_gone(pid); });
   }
 
   // The socket of a private one, which is there while that runs.
   std::filesystem::path private_redis() const { return home_.path() / "warren/redis/redis.sock"; }
 
  private:
+  static std::string program() {
+    return std::filesystem::path(WARREN_BINARY).parent_path() / "holt";
+  }
+  std::unique_ptr<Process> start_program(const std::filesystem::path& in,
+                                         const std::vector<std::string>& argv) const {
+    Program program{
+        {"env", "-C", in}, home_.path() / fmt::format("said-{}", ++commands_), environment_};
+    if (!server_)
+      for (auto name : {"REDIS_URL", "REDIS_ADDRS", "REDIS_HOST", "REDIS_MODE"})
+        program.argv.insert(program.argv.end(), {"-u", name});
+    program.argv.insert(program.argv.end(), argv.begin(), argv.end());
+    return std::make_unique<Process>(program);
+  }
   Holt(const RedisServer* server, std::vector<std::string> environment)
       : server_(server), environment_(std::move(environment)) {
     environment_.push_back("HOME=" + home_.path().string());
