@@ -286,6 +286,48 @@ TEST_CASE(
   away->resume();
 }
 
+TEST_CASE("a stand-by takes over when the primary of Redis dies together with the instance") {
+  SentinelTrio trio;
+  Holt holt(trio);
+  auto here = holt.folder("here");
+  holt.must(here, {"up", "--name", "demo", "--ttl", "3s"});
+  auto standby = holt.start(
+      here, {"orchestrate", "--standby", "--name", "demo", "--ttl", "3s", "--log-level", "info"});
+  auto says = [&](const std::string& text) { return standby->log_text().contains(text); };
+  wait_for(20s, "it stands by", [&] { return says("instance.stands_by"); });
+  auto& primary = trio.primary();
+  holt.crash("demo");
+  primary.kill();
+  // The sentinels go on listing the dead server as a replica of the new primary.
+  wait_for(90s, "it takes over", [&] { return says("instance.started"); });
+  for (auto* replica : trio.replicas())
+    if (replica->is_running()) CHECK(replica->cli({"EXISTS", "holt:demo:lock"}) == "1");
+  CHECK(holt.must(here, {"status"}).contains("running"));
+  CHECK(holt.must(here, {"down"}).contains("Stopped instance: demo"));
+  CHECK(standby->wait(20s) == 0);
+}
+
+TEST_CASE(
+    "a stand-by says why it waits while a replica lacks the lock, and then goes on by itself") {
+  SentinelTrio trio;
+  Holt holt(trio);
+  auto here = holt.folder("here");
+  auto* away = trio.replicas().front();
+  away->pause();
+  auto standby =
+      holt.start(here, {"orchestrate", "--standby", "--name", "demo", "--log-level", "info"});
+  auto says = [&](const std::string& text) { return standby->log_text().contains(text); };
+  wait_for(60s, "it says so", [&] { return says("instance.standby_waits name=demo why="); });
+  wait_for(10s, "for people, too", [&] {
+    return says("The name 'demo' cannot be taken yet: ") && says("with --unreplicated nobody");
+  });
+  CHECK(!says("instance.started"));
+  away->resume();
+  wait_for(60s, "it goes on", [&] { return says("instance.started"); });
+  standby->terminate();
+  CHECK(standby->wait(20s) == 0);
+}
+
 TEST_CASE(
     "a board that an older Warren left is in the list, and so is one that the Go program wrote") {
   RedisServer server;

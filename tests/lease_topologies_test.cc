@@ -2,6 +2,7 @@
 #include <atomic>
 #include <thread>
 
+#include "primitives/lease/causes.h"
 #include "with_sessions.h"
 
 using namespace warren;
@@ -49,7 +50,7 @@ TEST_CASE("a lease survives a failover that lost nothing, under a token of the n
 }
 
 TEST_CASE("a replicated lease is not granted while a replica that the sentinels know is away") {
-  SentinelTrio trio;
+  SentinelTrio trio({.down_after = 60s});  // until then the sentinels do not consider it down
   with_sessions(
       {settings_for(trio)}, 20s,
       [](Sessions& holders, SentinelTrio& servers) -> awaitable<void> {
@@ -67,6 +68,43 @@ TEST_CASE("a replicated lease is not granted while a replica that the sentinels 
         REQUIRE(!refused);
         CHECK(refused.error().code == Errc::unavailable);
         CHECK(refused.error().what.contains("replicas"));
+      },
+      trio);
+}
+
+TEST_CASE("a replicated lease does not wait for a replica that most sentinels consider down") {
+  SentinelTrio trio;
+  auto settings = settings_for(trio);
+  settings.command_timeout = 1s;
+  with_sessions(
+      {settings}, 20s,
+      [](Sessions& holders, SentinelTrio& servers) -> awaitable<void> {
+        auto* away = servers.replicas()[0];
+        away->kill();
+        LeaseTerms terms{"{t}:job", "alice", 20s, true};
+        auto is_granted = [](LeaseSession& session, LeaseTerms& wanted) -> Async<> {
+          auto lease = co_await session.try_acquire(wanted);
+          if (lease) co_return ok;
+          co_return std::unexpected(lease.error());
+        };
+        co_await eventually(40s, "it is granted", is_granted, *holders[0], terms);
+        // A single sentinel is not enough: it may be cut off from the others with the primary.
+        servers.sentinel(0).kill();
+        servers.sentinel(1).kill();
+        auto is_refused = [](LeaseSession& session, LeaseTerms& wanted) -> Async<> {
+          wanted.key += "'";
+          auto lease = co_await session.try_acquire(wanted);
+          if (!lease && lease.error().cause == lease::causes::not_replicated) co_return ok;
+          co_return fail(Errc::not_found, "granted");
+        };
+        co_await eventually(40s, "others are refused", is_refused, *holders[0], terms);
+        away->restart();
+        auto follows = [](RedisServer& replica) {
+          return replica.info("master_link_status") == "up";
+        };
+        co_await eventually(40s, "it follows again", follows, *away);
+        auto again = co_await holders[0]->try_acquire(terms);
+        CHECK_MESSAGE(again, again.error().what);
       },
       trio);
 }

@@ -70,7 +70,9 @@ constexpr std::array table{
     Row{etcd::causes::not_connected, ""},
     Row{lease::causes::fenced, ""},
     Row{lease::causes::not_replicated,
-        "a replica is away, or slow; with --unreplicated nobody waits for replicas"},
+        "a replica is slow, or went down a moment ago (until most sentinels have noticed, it is "
+        "waited "
+        "for); with --unreplicated nobody waits for replicas"},
     Row{search::causes::bad_query, ""},
     Row{board::causes::missing, ""},
     Row{board::causes::bad_field, ""},

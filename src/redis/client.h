@@ -35,7 +35,8 @@ struct Topology {
     Address address;
     bool is_primary = true;
     bool is_connected = false;
-    std::string problem;  // why it is not connected, if that is known
+    std::string problem;   // why it is not connected, if that is known
+    bool is_down = false;  // most sentinels consider this replica down
   };
   Mode mode = Mode::single;
   // Of the manager of the topology: Sentinel's or the cluster's configuration epoch. Grows with

@@ -44,9 +44,9 @@ CLI::Option* add_no_agents(CLI::App& app) {
 }
 
 CLI::Option* add_unreplicated(CLI::App& app) {
-  return add_switch(
-      app, "--unreplicated",
-      "do not wait until every replica has the lock: it may then not survive a failover");
+  return add_switch(app, "--unreplicated",
+                    "do not wait until every replica that is up has the lock: it may then not "
+                    "survive a failover");
 }
 
 std::string capitalised(std::string word) {

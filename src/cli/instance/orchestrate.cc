@@ -5,11 +5,14 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/printable.h"
 #include "cli/board/crew_file.h"
 #include "cli/causes.h"
+#include "cli/hints.h"
 #include "cli/instance/daemon.h"
 #include "cli/instance/daemon_log.h"
 #include "cli/instance/which.h"
+#include "cli/say.h"
 
 namespace warren::cli {
 
@@ -80,7 +83,13 @@ Async<std::optional<Instance>> join(LeaseSession& session, Registry& registry,
     co_return std::move(*joined);
   }
   log::info("instance.stands_by", "name", options.terms.name);
-  auto first = co_await (registry.stand_by(session, options.terms, orders) || interrupted(signals));
+  Registry::Tell tell = [&options](const Error& why) {
+    auto hint = hint_for(why, "warren orchestrate");
+    say("The name '{}' cannot be taken yet: {}\n{}", options.terms.name, printable(why.what),
+        hint.empty() ? "" : fmt::format("  {}\n", hint));
+  };
+  auto waiting = registry.stand_by(session, options.terms, orders, std::move(tell));
+  auto first = co_await (std::move(waiting) || interrupted(signals));
   auto* joined = std::get_if<0>(&first);
   if (!joined || (!*joined && joined->error().code == Errc::cancelled)) co_return std::nullopt;
   if (!*joined) co_return std::unexpected(joined->error());
@@ -159,7 +168,10 @@ void add_orchestrate(CLI::App& root, Action& chosen) {
       "when it\n"
       "loses its name; then it says so and ends with 1. With --standby it waits for a running\n"
       "instance to die or to leave, and takes over its name and its work; `warren down` ends "
-      "both.");
+      "both.\n"
+      "Where Redis has replicas, the name counts when all of them have it, except those that most\n"
+      "sentinels consider down. Until then it waits, says why, and tries again every second;\n"
+      "--unreplicated does not wait for replicas.");
   auto crew_file = crew_file_name(*app);
   auto* prefix = add_prefix(*app);
   auto* name = add_name(*app, "by default the next of default-1, default-2, …");

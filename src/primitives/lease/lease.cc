@@ -1,6 +1,9 @@
 #include "primitives/lease/lease.h"
 
+#include <algorithm>
 #include <boost/asio/redirect_error.hpp>
+#include <cstdlib>
+#include <set>
 
 #include "base/log.h"
 #include "base/uuid.h"
@@ -15,6 +18,24 @@ namespace {
 SessionTerms terms_of(const redis::Client& client, std::string holder,
                       std::chrono::milliseconds ttl, std::optional<LeaseRoom> room) {
   return {std::move(holder), ttl, client.settings().mode == redis::Mode::cluster, std::move(room)};
+}
+
+// The number of replicas that must have a grant for it to survive a failover: all that are connected
+// (by the primary's ROLE), and all that the sentinels know, connected or not. Left out are those that
+// most sentinels consider down: Sentinel cannot promote them before they are back, and when they come
+// back they copy the grant from the primary.
+int replicas_to_wait_for(const redis::Reply& role, const redis::Client& client) {
+  std::set<redis::Address> connected;
+  if (role.items.size() > 2)
+    for (const auto& replica : role.items[2].items)
+      if (replica.items.size() > 1)
+        connected.insert(
+            {replica.items[0].text, std::uint16_t(std::atoi(replica.items[1].text.c_str())), ""});
+  if (client.settings().mode != redis::Mode::sentinel) return int(connected.size());
+  int known = 0;
+  for (const auto& node : client.topology().nodes)
+    known += !node.is_primary && (!node.is_down || connected.contains(node.address));
+  return std::max(known, int(connected.size()));
 }
 
 }  // namespace
@@ -234,18 +255,32 @@ Async<redis::Reply> LeaseSession::write(LeaseMachine::Request& request, bool& ha
     co_return co_await write_in_steps(request, options);
   }
 
+  co_return co_await write_replicated(request, script, options, has_all_replicas);
+}
+
+Async<redis::Reply> LeaseSession::write_replicated(const LeaseMachine::Request& request,
+                                                   const redis::Script& script,
+                                                   redis::CallOptions options,
+                                                   bool& has_all_replicas) {
   auto role = co_await client_.ask(redis::Command("ROLE"), options.where(request.keys[0]));
   if (!role) co_return role;
-  int replicas = role->items.size() > 2 ? int(role->items[2].items.size()) : 0;
-  if (client_.settings().mode == redis::Mode::sentinel)
-    replicas = std::max(replicas, int(client_.topology().nodes.size()) - 1);
+  int wanted = replicas_to_wait_for(*role, client_);
   auto written =
-      co_await client_.durable(script.by_hash(request.keys, request.args), replicas, options);
+      co_await client_.durable(script.by_hash(request.keys, request.args), wanted, options);
   if (!written && written.error().cause == redis::causes::unknown_script)
     written =
-        co_await client_.durable(script.by_source(request.keys, request.args), replicas, options);
+        co_await client_.durable(script.by_source(request.keys, request.args), wanted, options);
   if (!written) co_return std::unexpected(written.error());
-  has_all_replicas = written->replicas >= replicas;
+  has_all_replicas = written->replicas >= wanted;
+  if (has_all_replicas && client_.settings().mode == redis::Mode::sentinel) {
+    // WAIT only counts. A replica that came back since ROLE may have been counted instead of one that
+    // lacks the grant.
+    role = co_await client_.ask(redis::Command("ROLE"), options);
+    has_all_replicas = role && written->replicas >= replicas_to_wait_for(*role, client_);
+  }
+  if (!has_all_replicas)
+    log::info("lease.not_replicated", "key", request.keys[0], "have", written->replicas, "of",
+              wanted);
   co_return std::move(written->reply);
 }
 

@@ -128,6 +128,9 @@ class LeaseSession {
   awaitable<void> ask_when_subscribed();
   awaitable<void> watch_topology();
   Async<redis::Reply> write(LeaseMachine::Request& request, bool& has_all_replicas);
+  Async<redis::Reply> write_replicated(const LeaseMachine::Request& request,
+                                       const redis::Script& script, redis::CallOptions options,
+                                       bool& has_all_replicas);
   Async<redis::Reply> write_in_steps(const LeaseMachine::Request& request,
                                      redis::CallOptions options);
 

@@ -41,8 +41,8 @@ struct LeaseTerms {
   // The key lives so long after each renewal: for keys that others read. Without it, as long as
   // the session.
   std::optional<std::chrono::milliseconds> ttl{};
-  // Only a grant that all known replicas have counts. See docs/guarantees.md. Without a ttl it has
-  // that of the session, and is renewed by itself.
+  // A grant counts only when all known replicas have it, except those that most sentinels consider
+  // down. See docs/guarantees.md. Without a ttl it has that of the session, and is renewed by itself.
   bool replicated = false;
   // With a ttl: renewed so often, when that is more often than every third of it.
   std::optional<std::chrono::milliseconds> renew_every{};

@@ -35,6 +35,10 @@ void SentinelView::on_report(std::size_t sentinel, Report report) {
   if (is_news || is_stale || promoted_ == now.primary) promoted_.reset();
 }
 
+void SentinelView::on_silence(std::size_t sentinel) {
+  if (reports_[sentinel]) reports_[sentinel]->down.clear();
+}
+
 bool SentinelView::on_role(const Address& address, bool says_primary) {
   if (!says_primary) {
     seen_as_replica_.insert(address);
@@ -72,6 +76,18 @@ std::uint64_t SentinelView::epoch() const {
   return (newest() ? newest()->epoch : 0) + (promoted_ ? 1 : 0);
 }
 
+bool SentinelView::is_down(const Address& address) const {
+  if (promoted_) return false;  // the reports are still about the configuration before
+  std::size_t sentinels = reports_.size();
+  std::set<std::string> say_so;
+  for (const auto& report : reports_) {
+    if (!report || report->epoch != newest()->epoch) continue;
+    sentinels = std::max(sentinels, report->sentinels);
+    if (!report->id.empty() && contains(report->down, address)) say_so.insert(report->id);
+  }
+  return say_so.size() * 2 > sentinels;
+}
+
 bool SentinelView::has_majority() const {
   auto heard = std::ranges::count_if(reports_, [](const auto& report) { return bool(report); });
   return heard * 2 > static_cast<std::ptrdiff_t>(reports_.size());
@@ -88,6 +104,23 @@ std::optional<Address> address_of(const std::string& host, const std::string& po
   auto address = parse_address(is_v6 ? "[" + host + "]:" + port : host + ":" + port, 0);
   if (!address) return std::nullopt;
   return *address;
+}
+
+// By the flags of an instance, such as "slave,s_down,disconnected".
+bool is_considered_down(const Reply& instance) {
+  const Reply* flags = instance.find("flags");
+  return flags && (flags->text.contains("s_down") || flags->text.contains("o_down"));
+}
+
+void read_replicas(const Reply& replicas, SentinelView::Report& into) {
+  for (const auto& replica : replicas.items) {
+    const Reply* ip = replica.find("ip");
+    const Reply* port = replica.find("port");
+    auto known = ip && port ? address_of(ip->text, port->text) : std::nullopt;
+    if (!known || *known == into.primary) continue;
+    into.replicas.push_back(*known);
+    if (is_considered_down(replica)) into.down.push_back(*known);
+  }
 }
 
 // Follows all sentinels, and finds the primary for whoever wants a connection.
@@ -132,6 +165,7 @@ awaitable<void> SentinelConnector::follow(std::size_t index) {
   Backoff backoff(50ms, poll_interval);
   for (;;) {
     auto ended = co_await listen(index);
+    view_.on_silence(index);
     problems_[index] = ended.error();
     changed_.notify();
     co_await sleep_for(backoff.next(random_unit()));
@@ -163,6 +197,7 @@ Async<> SentinelConnector::report(std::size_t index, Conversation& sentinel) {
   questions.emplace_back("SENTINEL", "GET-MASTER-ADDR-BY-NAME", master);
   questions.emplace_back("SENTINEL", "MASTER", master);
   questions.emplace_back("SENTINEL", "REPLICAS", master);
+  questions.emplace_back("SENTINEL", "MYID");
   auto answers = co_await sentinel.exchange(std::move(questions), Clock::now() + sentinel_limit);
   if (!answers) co_return std::unexpected(answers.error());
   const auto& primary = (*answers)[0].items;
@@ -177,12 +212,11 @@ Async<> SentinelConnector::report(std::size_t index, Conversation& sentinel) {
     co_return fail(Errc::protocol, "sentinel {} does not say where the primary is",
                    to_string(sentinel.address()));
   SentinelView::Report report{*named, std::strtoull(epoch->text.c_str(), nullptr, 10), {}};
-  for (const auto& replica : (*answers)[2].items) {
-    const Reply* ip = replica.find("ip");
-    const Reply* port = replica.find("port");
-    auto known = ip && port ? address_of(ip->text, port->text) : std::nullopt;
-    if (known && known != named) report.replicas.push_back(*known);
-  }
+  read_replicas((*answers)[2], report);
+  if (!(*answers)[3].is_error()) report.id = (*answers)[3].text;
+  if (const Reply* others = details.find("num-other-sentinels"))
+    report.sentinels = std::strtoull(others->text.c_str(), nullptr, 10) + 1;
+  if (is_considered_down(details)) report.down.clear();  // a failover may begin
   view_.on_report(index, std::move(report));
   on_view_changed();
   changed_.notify();
@@ -285,7 +319,8 @@ class SentinelRouter final : SentinelConnector, public PrimaryRouter {
     auto topology = PrimaryRouter::topology();
     topology.epoch = epoch();
     for (const auto& address : view().candidates())
-      if (view().primary() != address) topology.nodes.push_back({address, false, false, ""});
+      if (view().primary() != address)
+        topology.nodes.push_back({address, false, false, "", view().is_down(address)});
     if (view().primary()) topology.nodes.front().address = *view().primary();
     return topology;
   }

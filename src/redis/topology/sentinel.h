@@ -28,9 +28,14 @@ class SentinelView {
     Address primary;
     std::uint64_t epoch = 0;  // of the configuration; the newest one counts
     std::vector<Address> replicas;
+    std::vector<Address> down = {};  // the replicas that this sentinel considers down
+    std::string id = {};             // of the sentinel, which may have several addresses
+    std::size_t sentinels = 1;       // how many sentinels this one knows, itself included
   };
   // The last word of each sentinel counts, so that all of them may begin anew with an old epoch.
   void on_report(std::size_t sentinel, Report report);
+  // The sentinel cannot be reached: the replicas that it considered down may be back.
+  void on_silence(std::size_t sentinel);
   // A server told its role. True: it is the primary to use.
   bool on_role(const Address& address, bool says_primary);
 
@@ -40,6 +45,10 @@ class SentinelView {
   std::optional<Address> primary() const;
   // Of the configuration under which primary() is one; never less than before a promotion.
   std::uint64_t epoch() const;
+  // More than half of all sentinels, configured here or not, consider this replica down. Sentinel
+  // does not promote it before it is back. A client that is cut off together with the primary cannot
+  // reach that many sentinels, so it never leaves out the replicas on the other side of the cut.
+  bool is_down(const Address& address) const;
   // More than half of the sentinels were heard, so a lagging one cannot be the only voice.
   bool has_majority() const;
 

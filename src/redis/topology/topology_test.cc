@@ -106,6 +106,41 @@ TEST_CASE("replicas are collected from all sentinels of the newest configuration
   CHECK(view.candidates() == std::vector<Address>{a, b, c});
 }
 
+TEST_CASE("a replica is down when more than half of all sentinels say so, and not before") {
+  SentinelView view(3);
+  auto says = [&](std::size_t sentinel, std::string id, std::vector<Address> down) {
+    view.on_report(sentinel, {a, 1, {b, c}, std::move(down), std::move(id), 3});
+  };
+  CHECK(!view.is_down(c));
+  says(0, "x", {c});
+  CHECK(!view.is_down(c));
+  says(1, "x", {c});  // the same sentinel at another address
+  CHECK(!view.is_down(c));
+  says(1, "y", {c});
+  CHECK(view.is_down(c));
+  CHECK(!view.is_down(b));
+  says(2, "z", {});
+  CHECK(view.is_down(c));
+  view.on_silence(1);
+  CHECK(!view.is_down(c));
+  CHECK(view.candidates() == std::vector<Address>{a, b, c});
+  says(1, "y", {c});
+  SUBCASE("reports about an older configuration do not count") {
+    view.on_report(2, {b, 2, {a, c}, {a}, "z", 3});
+    CHECK(!view.is_down(c));
+    CHECK(!view.is_down(a));
+  }
+  SUBCASE("nothing is known while a replica is being promoted") {
+    view.on_role(b, false);
+    CHECK(view.on_role(b, true));
+    CHECK(!view.is_down(c));
+  }
+  SUBCASE("sentinels that are not configured here count, too") {
+    view.on_report(0, {a, 1, {b, c}, {c}, "x", 5});
+    CHECK(!view.is_down(c));
+  }
+}
+
 TEST_CASE("a slot map is read from CLUSTER SLOTS; an empty host is that of the server asked") {
   auto slots = reply_of(
       "*2\r\n"

@@ -14,7 +14,8 @@ namespace warren {
 namespace {
 
 constexpr auto heartbeat = 10s;
-constexpr int most_attempts = 100;  // at a number that nobody has taken as a name
+constexpr auto between_attempts = 1s;  // of a stand-by
+constexpr int most_attempts = 100;     // at a number that nobody has taken as a name
 
 const redis::Script& registration() {
   static const auto script = conditional_lease("join", scripts::join.source());
@@ -175,18 +176,33 @@ Async<Instance> Registry::join(LeaseSession& session, InstanceTerms terms) {
   co_return fail(Errc::held_elsewhere, "{} names in a row are in use", most_attempts);
 }
 
+// The time until the lock expires. A lock that never expires is looked at again in a moment.
+awaitable<Clock::duration> Registry::until_free(std::string name) {
+  auto rest = co_await client_.ask(redis::Command("PTTL", keys_.lock(name)));
+  if (!rest || rest->number == -1) co_return between_attempts;
+  co_return std::chrono::milliseconds(std::max<std::int64_t>(rest->number, 10));
+}
+
 Async<Instance> Registry::stand_by(LeaseSession& session, InstanceTerms terms,
-                                   redis::Subscriber& orders) {
+                                   redis::Subscriber& orders, Tell tell) {
   orders.subscribe(keys_.control(terms.name));
   auto heard = co_await orders.settled(Clock::now() + 10s);
   if (!heard) co_return std::unexpected(heard.error());
+  std::optional<Cause> told;
   for (;;) {
     auto joined = co_await join(session, terms);
     bool is_taken = !joined && joined.error().cause == instance::causes::name_taken;
     // Without Redis nobody has anything to do but to wait for it.
     if (!is_taken && (joined || !may_retry(joined.error()))) co_return joined;
-    auto rest = co_await client_.ask(redis::Command("PTTL", keys_.lock(terms.name)));
-    auto wait = std::chrono::milliseconds(rest ? std::max<std::int64_t>(rest->number, 10) : 1000);
+    Clock::duration wait = between_attempts;
+    if (is_taken) {
+      told.reset();
+      wait = co_await until_free(terms.name);
+    } else if (auto cause = joined.error().cause; told != cause) {
+      told = cause;
+      log::warn("instance.standby_waits", "name", terms.name, "why", joined.error().what);
+      if (tell) tell(joined.error());
+    }
     auto order = co_await orders.next(Clock::now() + wait);
     auto state = co_await asio::this_coro::cancellation_state;
     if (is_cancelled(state) || (order && order->payload.starts_with(stop_word)))

@@ -9,6 +9,7 @@
 //
 // The name is a lease, and the entry in the list is written by the script that grants it, so nobody
 // ever sees one without the other, and of two who want the same workspace one is refused.
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -26,8 +27,8 @@ struct InstanceTerms {
   int pid = 0;
   std::string host = {}, user = {};
   std::chrono::milliseconds ttl = 60s;
-  // The name counts as taken only when every replica has it: then it survives a failover. Where
-  // there are no replicas that costs nothing.
+  // The name counts as taken only when every replica has it, except those that most sentinels
+  // consider down: then it survives a failover. Without replicas this costs nothing.
   bool is_replicated = true;
 };
 
@@ -88,8 +89,11 @@ class Registry {
   // known to be dead is in nobody's way: see bury().
   Async<Instance> join(LeaseSession& session, InstanceTerms terms);
   // The same, as soon as the instance that has this name leaves or dies, of which `orders` hears.
-  // Errc::cancelled: the name was asked to stop meanwhile.
-  Async<Instance> stand_by(LeaseSession& session, InstanceTerms terms, redis::Subscriber& orders);
+  // Errc::cancelled: the name was asked to stop meanwhile. While the name is free but cannot be taken
+  // for a reason that may pass, it tries again, and reports each new cause once: to the log and `tell`.
+  using Tell = std::function<void(const Error& why)>;
+  Async<Instance> stand_by(LeaseSession& session, InstanceTerms terms, redis::Subscriber& orders,
+                           Tell tell = {});
   // Removes the entry of one whose lock is gone; says whether there was one.
   Async<bool> forget(std::string name);
   // Takes the name from one whose process is known to be dead (is_known_dead), without waiting for
@@ -117,6 +121,7 @@ class Registry {
   Async<Instance> take(LeaseSession& session, std::string name, const InstanceTerms& terms);
   awaitable<void> withdraw(std::string name, std::string run_id);
   Async<Instance> take_over(LeaseSession& session, std::string name, const InstanceTerms& terms);
+  awaitable<Clock::duration> until_free(std::string name);
 
   redis::Client& client_;
   InstanceKeys keys_;

@@ -516,7 +516,7 @@ void Participant::send_in_steps(std::shared_ptr<LeaseSteps> steps, std::uint64_t
       options);
 }
 
-// As LeaseSession does it.
+// As LeaseSession does it while the sentinels consider no replica down.
 void Participant::send_replicated(LeaseMachine::Request request, Words words,
                                   redis::CallOptions options, std::optional<LockId> takes) {
   all_.met(replicated_lease);
