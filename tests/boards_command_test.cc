@@ -188,6 +188,25 @@ TEST_CASE("the board of an instance that crashed is listed and read, and `up --r
   CHECK(holt.must(here, {"watch", "--since", "1h", "--until", "0s"}).contains("is stopped"));
 }
 
+TEST_CASE("up with a new name reports a board that was left in the folder, and never its own") {
+  RedisServer server;
+  Holt holt(server);
+  auto here = project(holt, "here");
+  CHECK(!holt.must(here, {"up", "--name", "first"}).contains("left here"));
+  holt.must(here, {"forage", "--goal", "a page"});
+  wait_for(20s, "the tool runs", [&] { return fs::exists(here / "began"); });
+  holt.must(here, {"down"});
+  auto up = holt.must(here, {"up", "--name", "second"});
+  CHECK_MESSAGE(up.contains("A board with open work was left here: first (1 artefact, 1 open)"),
+                up);
+  CHECK_MESSAGE(up.contains("`holt down --name second`, then `holt up --name first`"), up);
+  CHECK(!holt.must(holt.folder("other"), {"up", "--name", "other"}).contains("left here"));
+  holt.must(here, {"down"});
+  up = holt.must(here, {"up", "--name", "first"});
+  CHECK_MESSAGE(!up.contains("left here"), up);
+  holt.must(here, {"down"});
+}
+
 TEST_CASE(
     "up takes over at once what a process that is dead for certain had, and goes on with it") {
   RedisServer server;
@@ -501,6 +520,36 @@ TEST_CASE("forage --watch ends when the instance has died, and says how to go on
   CHECK(forage->wait(40s) == 1);
   CHECK_MESSAGE(forage->log_text().contains("instance demo runs no more"), forage->log_text());
   CHECK_MESSAGE(forage->log_text().contains("holt up --name demo"), forage->log_text());
+}
+
+TEST_CASE("a crashed instance is destroyed without waiting, and forage warns that nobody works") {
+  RedisServer server;
+  Holt holt(server);
+  auto here = project(holt, "here");
+  holt.must(here, {"up", "--name", "demo", "--ttl", "10m"});
+  CHECK(!holt.must(here, {"forage", "--goal", "a page"}).contains("is gone"));
+  wait_for(20s, "the tool runs", [&] { return fs::exists(here / "began"); });
+  auto refused = holt.must_not(here, {"destroy", "--yes-name", "demo"});
+  CHECK_MESSAGE(refused.contains("instance 'demo' is running"), refused);
+  holt.crash("demo");
+  auto forage = holt.must(here, {"forage", "--goal", "another"});
+  CHECK_MESSAGE(forage.contains("the process of demo is gone"), forage);
+  CHECK_MESSAGE(forage.contains("`holt up --name demo`"), forage);
+  CHECK(holt.must(here, {"destroy", "--dry-run"}).contains("Would destroy instance demo: "));
+  CHECK(server.cli({"EXISTS", "holt:demo:lock"}) == "1");
+  CHECK(holt.must(here, {"destroy", "--yes-name", "demo"}).contains("Destroyed instance demo: "));
+  CHECK(holt.must(here, {"boards"}).contains("No Holt boards"));
+}
+
+TEST_CASE("up refuses a folder that was deleted") {
+  RedisServer server;
+  Holt holt(server);
+  for (std::string command : {"up", "orchestrate"}) {
+    auto done = holt.shell(holt.folder("gone"), "rmdir \"$PWD\"; exec \"$0\" " + command);
+    CHECK(done.exit == 1);
+    CHECK_MESSAGE(done.said.contains("the folder that you are in was deleted"), done.said);
+  }
+  CHECK(server.cli({"EXISTS", "holt:boards"}) == "0");
 }
 
 TEST_CASE(

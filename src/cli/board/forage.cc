@@ -129,6 +129,36 @@ std::optional<Error> death_in(const Result<Pulse::State>& state, const std::stri
   return {};
 }
 
+// Redis does not answer. That is reported when it begins; after a minute there is no use in waiting: an
+// instance that cannot renew its name has ended by then, too. A failover by Sentinel takes half of it.
+class Silence {
+ public:
+  bool is_on() const { return since_.has_value(); }
+  // `began`: when the look did. An error ends the watch.
+  Result<> on_look(const Result<Pulse::State>& state, Clock::time_point began,
+                   const std::string& name, const std::string& id, const ForageOptions& options) {
+    if (state || !may_retry(state.error())) {
+      since_.reset();
+      return ok;
+    }
+    const auto& why = state.error();
+    if (!since_) {
+      since_ = began;
+      fmt::print(stderr, "{} Redis does not answer; waiting for it, for {} s at most: {}\n",
+                 options.err.yellow("note:"), longest_ / 1s, printable(why.what));
+    }
+    if (Clock::now() - *since_ < longest_) return ok;
+    return fail(Errc::unavailable, why.cause, why.subject,
+                "Redis has not answered for {} s; when it is back, '{} explain --name {} {}' says "
+                "what became of the goal",
+                longest_ / 1s, options.program, name, id);
+  }
+
+ private:
+  static constexpr auto longest_ = 60s;
+  std::optional<Clock::time_point> since_;
+};
+
 // When nothing is left to do. The reasons of terminated claims are of those that nobody replaced.
 Result<Exit> end_of(const watch::Progress& progress, const std::string& id,
                     const ForageOptions& options) {
@@ -161,6 +191,7 @@ void tell_of_questions(const watch::Progress& progress, std::set<std::string>& t
 awaitable<void> until_over(Board board, Pulse pulse, std::string name, std::string id,
                            const ForageOptions& options, Ending& ending) {
   std::set<std::string> questions;
+  Silence silence;
   for (int looks_over = 0;;) {
     auto began = Clock::now();
     auto progress = co_await watch::progress_of(board, id);
@@ -170,9 +201,13 @@ awaitable<void> until_over(Board board, Pulse pulse, std::string name, std::stri
     auto state = co_await pulse.look();
     auto death = death_in(state, name, id, options);
     if (!ending.result && death) ending.result.emplace(std::unexpected(*std::move(death)));
+    auto heard = silence.on_look(state, began, name, id, options);
+    if (!ending.result && !heard) ending.result.emplace(std::unexpected(heard.error()));
     if (ending.result) co_return;
     // To look at a large workflow takes long, and is not all that the server is there for.
-    co_await sleep_for(1s + 10 * (Clock::now() - began));
+    Clock::duration pause = 1s;
+    if (!silence.is_on()) pause += 10 * (Clock::now() - began);
+    co_await sleep_for(pause);
   }
 }
 
@@ -213,6 +248,12 @@ Async<Exit> forage(Chosen& chosen, ForageOptions options) {
     fmt::print(stderr, "{} the instance is paused ({}): `{} resume --name {}` has it go on\n",
                options.err.yellow("note:"), printable((*pause)->reason), options.program,
                chosen.instance.name);
+  if (is_known_dead(chosen.instance.entry))
+    fmt::print(
+        stderr,
+        "{} the process of {} is gone: the goal waits on its board until `{} up --name {}`\n",
+        options.err.yellow("warning:"), chosen.instance.name, options.program,
+        chosen.instance.name);
   if (!options.watches) {
     auto id = uuid4();
     auto goal = co_await create_goal(chosen.board, id, std::move(options.goal));
@@ -239,7 +280,7 @@ void add_forage(CLI::App& root, Action& chosen) {
              "artefact\n"
              "was made, or nothing is left to do; 1 when it failed or was cancelled, when nobody "
              "took it, or\n"
-             "when the instance runs no more.\n\n"
+             "when the instance runs no more; 3 when Redis does not answer for a minute.\n\n"
              "Examples\n"
              "  warren forage --goal \"a web page about herons\"\n"
              "  warren forage --goal - --watch <goal.txt");

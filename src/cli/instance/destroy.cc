@@ -100,7 +100,7 @@ Result<> confirm(const std::string& name, const std::string& yes_name) {
   auto typed = yes_name;
   if (typed.empty()) {
     fmt::print(stderr, "All that is on the board of '{0}' will be gone. Type {0} to go on: ", name);
-    std::getline(std::cin, typed);
+    if (!std::getline(std::cin, typed)) fmt::print(stderr, "\n");
   }
   if (typed == name) return ok;
   return fail(Errc::refused, "\"{}\" is not \"{}\": nothing was removed", printable(typed), name);
@@ -170,12 +170,13 @@ Async<> check_anything(Registry& registry, const Board& board, std::string name,
   co_return fail(Errc::not_found, "there is no instance '{}', and nothing that it left", name);
 }
 
-Async<Exit> pretend(Registry& registry, const Board& board, std::string name,
+Async<Exit> pretend(Registry& registry, const Board& board, std::string name, bool is_dead,
                     DestroyOptions& options) {
   auto lock = registry.keys().lock(name);
   auto held = co_await board.client().ask(redis::Command("EXISTS", lock));
   if (!held) co_return std::unexpected(held.error());
-  if (held->number == 1) co_return std::unexpected(still_running(name, options.which.program));
+  if (held->number == 1 && !is_dead)
+    co_return std::unexpected(still_running(name, options.which.program));
   Sweep sweep(board.client(), board.keys(), lock);
   auto counted = co_await sweep.round(false);
   if (!counted) co_return std::unexpected(counted.error());
@@ -190,7 +191,9 @@ Async<Exit> destroy(redis::Client& client, DestroyOptions options) {
   if (!instances) co_return std::unexpected(instances.error());
   auto chosen = choose_instance(*instances, options.which, workspace_here(), Need::data);
   if (!chosen) co_return std::unexpected(chosen.error());
-  if (chosen->state != InstanceState::stale)
+  // The lock of a process that is known to be dead protects nobody.
+  bool is_dead = chosen->state != InstanceState::stale && is_known_dead(chosen->entry);
+  if (chosen->state != InstanceState::stale && !is_dead)
     co_return std::unexpected(still_running(chosen->name, options.which.program));
   auto board = Board::open(client, options.which.prefix, chosen->name);
   if (!board) co_return std::unexpected(board.error());
@@ -198,9 +201,13 @@ Async<Exit> destroy(redis::Client& client, DestroyOptions options) {
     auto there = co_await check_anything(registry, *board, chosen->name, options);
     if (!there) co_return std::unexpected(there.error());
   }
-  if (options.is_dry) co_return co_await pretend(registry, *board, chosen->name, options);
+  if (options.is_dry) co_return co_await pretend(registry, *board, chosen->name, is_dead, options);
   auto confirmed = confirm(chosen->name, options.yes_name);
   if (!confirmed) co_return std::unexpected(confirmed.error());
+  if (is_dead) {
+    auto buried = co_await registry.bury(*chosen);
+    if (!buried) co_return std::unexpected(buried.error());
+  }
   LeaseSession names(client, 15s, registry.room());
   LeaseRoom room{board->keys().sessions(), board->keys().sessions()};
   LeaseSession boards(client, 15s, std::move(room));

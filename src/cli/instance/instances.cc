@@ -77,6 +77,11 @@ std::string workspace_here() {
   return std::filesystem::canonical(".", ignored).string();
 }
 
+Result<> check_workspace_here() {
+  if (!workspace_here().empty()) return ok;
+  return fail(Errc::not_found, "the folder that you are in was deleted: change to one that exists");
+}
+
 Result<std::filesystem::path> state_folder(const Context& context) {
   const auto& environment = context.sources.environment;
   auto variable = [&](const char* name) {

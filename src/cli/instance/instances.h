@@ -20,6 +20,8 @@ std::string age_text(std::chrono::seconds age);  // 5m, 1h, 2d
 std::string host_name();
 std::string user_name();
 std::string workspace_here();  // the folder that we are in, without symbolic links
+// Errc::not_found: that folder was deleted. An instance would have no workspace then.
+Result<> check_workspace_here();
 
 // Where daemons write: $XDG_STATE_HOME/warren, or ~/.local/state/warren; only for this user.
 Result<std::filesystem::path> state_folder(const Context& context);

@@ -144,6 +144,7 @@ Result<Exit> orchestrate(const Context& context, const std::string& crew_file,
   if (options.stands_by && options.terms.name.empty())
     return fail(Errc::invalid, causes::bad_words, "--standby",
                 "--standby needs --name: whose place is it to take?");
+  if (auto there = check_workspace_here(); !there) return std::unexpected(there.error());
   auto crew = find_crew(context, crew_file);
   if (!crew) return std::unexpected(crew.error());
   options.crew = *std::move(crew);

@@ -152,7 +152,7 @@ Async<Exit> collect_boards(redis::Client& client, std::string prefix, std::vecto
   co_return Exit::ok;
 }
 
-// Those that were left here, before anybody may go on with one.
+// The boards that were left in this folder.
 Result<std::vector<Overview>> look_for_boards(const InstanceRedis& redis,
                                               const UpOptions& options) {
   std::vector<Overview> left;
@@ -164,19 +164,23 @@ Result<std::vector<Overview>> look_for_boards(const InstanceRedis& redis,
   return left;
 }
 
-// Whose work would otherwise be forgotten.
+// So that no work is forgotten. --resume chooses the board with open work, and an auto-named instance
+// has none yet; one that was named may, so the other board has to be named, too.
 void tell_of_boards(const std::vector<Overview>& left, const std::string& started,
-                    const std::string& program) {
+                    const UpOptions& options, const std::string& program) {
   for (const auto& board : left) {
     if (open_work(board) == 0) continue;
     fmt::print("  A board with open work was left here: {} ({}).\n", board.instance.name,
                work_on(board));
   }
-  if (!left.empty() && open_work(left.front()) > 0)
-    fmt::print("  To go on with {0}: `{2} down --name {1}`, then `{2} up --resume`.\n",
-               left.front().instance.name, started, program);
-  else if (!left.empty() && left.front().artefacts.value_or(0) > 0)
+  if (!left.empty() && open_work(left.front()) > 0) {
+    const auto& name = left.front().instance.name;
+    auto way = options.name.empty() ? "--resume" : "--name " + name;
+    fmt::print("  To go on with {0}: `{2} down --name {1}`, then `{2} up {3}`.\n", name, started,
+               program, way);
+  } else if (!left.empty() && left.front().artefacts.value_or(0) > 0) {
     fmt::print("  Boards were left here: `{} boards` lists them.\n", program);
+  }
 }
 
 Result<Exit> up(InstanceRedis redis, UpOptions options, const std::string& program) {
@@ -185,18 +189,15 @@ Result<Exit> up(InstanceRedis redis, UpOptions options, const std::string& progr
     auto started = redis.embedded.start(Clock::now() + options.timeout);
     if (!started) return std::unexpected(started.error());
   }
-  std::vector<Overview> left;
-  if (options.name.empty()) {
-    auto found = look_for_boards(redis, options);
-    // Who cannot look finds out more when it starts.
-    if (!found && options.resumes) return std::unexpected(found.error());
-    if (found) left = *std::move(found);
-    if (options.resumes && left.empty())
+  if (options.resumes) {
+    auto left = look_for_boards(redis, options);
+    if (!left) return std::unexpected(left.error());
+    if (left->empty())
       return fail(Errc::not_found,
                   "no board was left in this folder: '{0} up' begins a new one, '{0} boards' lists "
                   "those of other folders",
                   program);
-    if (options.resumes) options.name = std::exchange(left, {}).front().instance.name;
+    options.name = left->front().instance.name;
   }
   // From its start on the daemon holds it, too: while anybody does, the private Redis runs.
   auto daemon = start_daemon(redis.context, options, program, redis.use.descriptor());
@@ -209,7 +210,9 @@ Result<Exit> up(InstanceRedis redis, UpOptions options, const std::string& progr
     place_daemon_log(daemon->log, log);
     fmt::print("Started instance: {}\n", name);
     fmt::print("  page  {}\n  log   {}\n", line.substr(space + 1), log.string());
-    tell_of_boards(left, name, program);
+    // Our own board is not among them: its instance runs.
+    auto left = look_for_boards(redis, options);
+    if (left) tell_of_boards(*left, name, options, program);
     auto look = [&](redis::Client& client) { return warn_of_eviction(client, redis.context); };
     if (!redis.is_embedded) (void)with_instance_redis(redis, 2s, look);
     return Exit::ok;
@@ -257,6 +260,7 @@ void add_up(CLI::App& root, Action& chosen) {
   auto* timeout = add_value(*app, "--timeout", "TIME", "until it must be ready", duration(), "30s");
   when_chosen(*app, [=, &chosen] {
     chosen = [=](const Context& context) -> Result<Exit> {
+      if (auto there = check_workspace_here(); !there) return std::unexpected(there.error());
       // What is wrong with it is told here, and not in the log of a daemon.
       auto crew = find_crew(context, crew_file);
       if (!crew) return std::unexpected(crew.error());

@@ -15,6 +15,8 @@
 #include <thread>
 #include <vector>
 
+#include "base/causes.h"
+
 extern char** environ;
 
 namespace warren {
@@ -61,11 +63,19 @@ std::string last_line(const std::filesystem::path& file, std::uintmax_t begin) {
 }
 
 // For the server: what must not be lost is on disk within a second, and nothing is evicted.
-void write_config(const std::filesystem::path& folder, const std::filesystem::path& socket) {
-  std::ofstream(folder / "redis.conf", std::ios::trunc)
-      << "port 0\nunixsocket \"" << socket.string() << "\"\nunixsocketperm 700\ndir \""
-      << folder.string() << "\"\nappendonly yes\nappendfsync everysec\nsave \"\"\n"
-      << "maxmemory-policy noeviction\nlogfile \"" << (folder / "redis.log").string() << "\"\n";
+// A server that is given a part of it would listen on the usual port, for everybody.
+Result<> write_config(const std::filesystem::path& folder, const std::filesystem::path& socket) {
+  auto path = folder / "redis.conf";
+  std::ofstream file(path, std::ios::trunc);
+  file << "port 0\nunixsocket \"" << socket.string() << "\"\nunixsocketperm 700\ndir \""
+       << folder.string() << "\"\nappendonly yes\nappendfsync everysec\nsave \"\"\n"
+       << "maxmemory-policy noeviction\nlogfile \"" << (folder / "redis.log").string() << "\"\n";
+  errno = 0;
+  file.close();
+  if (file) return ok;
+  auto why = errno != 0 ? std::strerror(errno) : "it cannot be written";
+  return fail(errno == EACCES || errno == EPERM ? Errc::denied : Errc::unavailable,
+              warren::causes::no_resources, path.string(), "{}: {}", path.string(), why);
 }
 
 }  // namespace
@@ -143,7 +153,7 @@ Result<> EmbeddedRedis::start(Clock::time_point deadline) const {
 Result<> EmbeddedRedis::start_server(Clock::time_point deadline) const {
   std::error_code ignored;
   std::filesystem::remove(socket(), ignored);
-  write_config(folder_, socket());
+  if (auto written = write_config(folder_, socket()); !written) return written;
   auto log = folder_ / "redis.log";
   auto begin = std::filesystem::file_size(log, ignored);
   if (ignored) begin = 0;

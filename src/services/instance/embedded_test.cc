@@ -2,11 +2,13 @@
 
 #include <doctest/doctest.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include <fstream>
 #include <thread>
 
+#include "base/causes.h"
 #include "proof/testkit/run.h"
 #include "proof/testkit/temp_folder.h"
 
@@ -34,7 +36,40 @@ pid_t pid_of(const EmbeddedRedis& redis) {
   return at == text.npos ? 0 : std::stoi(text.substr(at + 11));
 }
 
+// Until then this process cannot write into any file.
+class FullDisk {
+ public:
+  FullDisk() {
+    ::signal(SIGXFSZ, SIG_IGN);
+    ::getrlimit(RLIMIT_FSIZE, &before_);
+    rlimit none{0, before_.rlim_max};
+    ::setrlimit(RLIMIT_FSIZE, &none);
+  }
+  ~FullDisk() { ::setrlimit(RLIMIT_FSIZE, &before_); }
+  FullDisk(const FullDisk&) = delete;
+  FullDisk& operator=(const FullDisk&) = delete;
+
+ private:
+  rlimit before_{};
+};
+
 }  // namespace
+
+TEST_CASE("on a full disk no server is started with half of its configuration") {
+  Private own;
+  auto use = own.redis.use();
+  REQUIRE(use);
+  Result<> started = ok;
+  {
+    FullDisk full;
+    started = own.redis.start(Clock::now() + 3s);
+  }
+  REQUIRE(!started);
+  CHECK(started.error().cause == causes::no_resources);
+  CHECK(started.error().what == (own.home.path() / "redis/redis.conf: File too large").string());
+  started = own.redis.start(Clock::now() + 60s);
+  CHECK(started);
+}
 
 TEST_CASE("it is started once, for this user alone, and stopped when nobody uses it") {
   Private own;
