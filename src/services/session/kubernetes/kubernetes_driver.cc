@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 
 #include "base/log.h"
 #include "base/uuid.h"
@@ -416,6 +417,8 @@ Async<> KubernetesDriver::remove(kube::Kind kind, const Object& object, Clock::t
   auto where = place(kind, std::string(kube::name_of(object)));
   kube::RemoveTerms terms{.uid = std::string(kube::uid_of(object))};
   terms.grace = grace;
+  // The watch may replace the object while this waits.
+  // NOLINTNEXTLINE(performance-unnecessary-copy-initialization)
   auto kept = object;
   auto removed = co_await client_.remove(std::move(where), std::move(terms), deadline);
   // Another one has its name by now: the one that was meant is gone.
@@ -753,9 +756,10 @@ Async<> KubernetesDriver::end_incarnation(Scene scene, std::string name,
     if (!removed) co_return removed;
   }
   // What OpenHands made beside its pod has no labels, and no owner.
+  const std::array services{anchor_name(name), code_name(name)};
   if (is_foreign)
-    for (auto own : {anchor_name(name), code_name(name)}) {
-      auto removed = co_await remove_named(kube::kinds::services, own, "", deadline);
+    for (const auto& service : services) {
+      auto removed = co_await remove_named(kube::kinds::services, service, "", deadline);
       if (!removed) co_return removed;
     }
   if (rights_.routes && (is_foreign || !anchor.empty())) {

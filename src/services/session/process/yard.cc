@@ -91,7 +91,10 @@ std::vector<std::string> entries_of(const fs::path& folder) {
 std::optional<WallClock::time_point> written_at(const fs::path& file) {
   struct stat found{};
   if (::stat(file.c_str(), &found) != 0) return std::nullopt;
-  return WallClock::from_time_t(found.st_mtime);
+  // Not from_time_t(st_mtime): whole seconds put a use before the start that it follows.
+  auto since_epoch =
+      std::chrono::seconds(found.st_mtim.tv_sec) + std::chrono::nanoseconds(found.st_mtim.tv_nsec);
+  return WallClock::time_point(std::chrono::duration_cast<WallClock::duration>(since_epoch));
 }
 
 }  // namespace
