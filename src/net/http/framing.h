@@ -20,9 +20,9 @@ constexpr BodyEnd body_of(std::uint64_t length) { return {BodyEnd::by_length, le
 inline constexpr BodyEnd chunked{BodyEnd::by_chunks};
 inline constexpr BodyEnd until_close{BodyEnd::by_close};
 
-// Strict wherever two programs might read a body differently: a chunk size is at most 15 hexadecimal
-// digits and nothing else (no extensions, no spaces), and lines end with CR LF. Trailers are checked
-// like headers and dropped.
+// Strict wherever two programs might read a body differently: a chunk size is at most 15
+// hexadecimal digits and nothing else (no extensions, no spaces), and lines end with CR LF.
+// Trailers are checked like headers and dropped.
 class BodyParser {
  public:
   explicit BodyParser(BodyEnd end);
