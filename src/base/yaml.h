@@ -14,8 +14,7 @@ struct Yaml {
   std::string text = {};
   std::vector<Yaml> items = {};  // of a list or a map, in file order
   std::string key = {};          // its key, if it is in a map
-  int line = 0;                  // of the key if there is one, otherwise of the value; counts from
-                                 // 1
+  int line = 0;                  // of the key if there is one, else of the value; from 1
 
   const Yaml* find(std::string_view name) const;
 };

@@ -80,13 +80,12 @@ class Client final : public Submitter {
   // which is closed if the caller leaves early. Its deadline must be later than the command's own
   // timeout.
   Async<Reply> blocking(Command command, CallOptions options = {});
-  // Opens a private connection for the caller, to the primary that owns the slot, or to any
-  // primary.
+  // Opens a private connection for the caller, to the primary that owns the slot, or to any server.
   Async<std::unique_ptr<Conversation>> dial(int slot, Clock::time_point deadline);
   // Opens one to the given server, whatever its role.
   Async<std::unique_ptr<Conversation>> dial(Address address, Clock::time_point deadline);
 
-  // The server to use for the slot now. Empty if there is only one, or if the owner is unknown.
+  // The server to use for the slot now. Empty if there is one primary, or if the owner is unknown.
   Address owner(int slot) const;
   // Whether this server is one of ours, as far as we know. A node may leave a cluster and keep
   // running.

@@ -31,8 +31,7 @@ struct Command {
 };
 
 struct Repository {
-  std::filesystem::path folder;  // .git, which may be a file that points to the folder, or a bare
-                                 // repository
+  std::filesystem::path folder;  // .git (or a file that points to it), or a bare one
   std::filesystem::path tree;    // its working tree; empty for a bare repository
 };
 

@@ -64,9 +64,9 @@ struct HttpHead {
 inline constexpr std::size_t most_head_bytes = 16u << 10;
 
 enum class HeadState { partial, whole, wrong };
-// Strict, because requests are smuggled past a program where it and another one parse differently:
-// lines end with CR LF, headers are not folded, and there is at most one length, and none beside
-// chunks.
+// Strict, because two programs that parse a request differently let attackers smuggle another one
+// past one of them: lines end with CR LF, headers are not folded, and there is at most one length,
+// and none beside chunks.
 HeadState parse_head(std::string_view bytes, HttpHead& head);
 
 // Everything before the body of an answer. Views of the received bytes.

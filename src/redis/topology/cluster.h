@@ -71,8 +71,8 @@ struct Onward {
     later,   // try again in a moment, from the beginning
   };
   Kind kind;
-  Redirection to{};            // moved, asked
-  std::optional<Error> why{};  // told
+  Redirection to{};            // with `moved` and `asked`
+  std::optional<Error> why{};  // with `told`
   bool is_map_old = false;
 };
 // `detours`: how often it was redirected since it was last tried from the beginning.

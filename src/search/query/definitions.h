@@ -17,10 +17,10 @@ struct Definition {
   std::string_view name;
 };
 
-// Both return definitions ordered by file and line. This one finds exactly this name, in any case
-// if the pattern says so. Returns the first thousand.
+// The definitions of exactly this name (in any case if the pattern says so), by file and line. At
+// most the first thousand.
 std::vector<Definition> definitions_named(const Segment& segment, const Pattern& pattern);
-// Finds every name with a match. Incomplete if the watch ends it.
+// Those of every name with a match, by file and line. Incomplete if the watch ends it.
 std::vector<Definition> definitions_matching(const Segment& segment,
                                              const std::shared_ptr<const Matcher>& matcher,
                                              Watch& watch);

@@ -33,7 +33,7 @@ class SegmentSender {
   std::span<const std::byte> next();
 
  private:
-  std::shared_ptr<const Segment> segment_;  // equal owners: whoever serves it
+  std::shared_ptr<const Segment> segment_;  // equal owners: all that serve it
   std::vector<std::byte> front_;
   std::uint64_t bytes_ = 0;
   std::size_t part_ = 0, at_ = 0;  // 0: the front, then the sections
@@ -41,7 +41,7 @@ class SegmentSender {
 
 class SegmentReceiver {
  public:
-  // Errc::overloaded for segments of more bytes.
+  // Errc::overloaded for a segment of more bytes.
   explicit SegmentReceiver(std::uint64_t most_bytes) : most_bytes_(most_bytes) {}
 
   // The stream may be split into pieces anywhere. After Errc::invalid or Errc::overloaded it is
