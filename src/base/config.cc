@@ -30,8 +30,8 @@ std::string flag_of(std::string_view setting) {
   return flag;
 }
 
-// redis://user:secret@host: where the secret stands. Up to the last @, because a secret that should
-// have been percent-encoded is still one.
+// Finds the password in redis://user:secret@host. It extends to the last @, because a secret that
+// should have been percent-encoded is still a secret.
 std::optional<std::pair<std::size_t, std::size_t>> password_in_url(std::string_view text) {
   auto scheme = text.find("://");
   if (scheme == text.npos) return std::nullopt;
@@ -74,7 +74,7 @@ struct Found {
   std::string origin;
 };
 
-// The settings that a file gives, by name.
+// The settings found in the file, by name.
 struct File {
   std::map<std::string, Found> found;
   std::set<std::string> known;  // names of settings
@@ -94,7 +94,7 @@ struct File {
     return ok;
   }
 
-  // A table is known by the settings within it, and is reported itself when it has none.
+  // A table is accepted if a known setting lies inside it. Otherwise the table itself is reported.
   Result<> add_table(const std::string& name, const toml::table& table) {
     auto inside = known.lower_bound(name + ".");
     if (inside == known.end() || !inside->starts_with(name + ".")) return unknown(name, table);
@@ -245,7 +245,7 @@ Result<std::chrono::milliseconds> parse_duration(std::string_view text) {
   auto number = parse_number(text.substr(0, digits));
   for (auto [unit, ms] : {Unit{"ms", 1}, Unit{"s", 1000}, Unit{"m", 60'000}, Unit{"h", 3'600'000}})
     if (number && text.substr(digits) == unit) {
-      // A century is longer than any wait, and far from where the arithmetic of clocks overflows.
+      // A century is longer than any useful wait, and far below where clock arithmetic overflows.
       if (*number > 876'600ll * 3'600'000 / ms) break;
       return std::chrono::milliseconds(*number * ms);
     }

@@ -12,7 +12,7 @@ using namespace warren;
 
 namespace {
 
-// A folder that goes with the test.
+// A folder that is deleted at the end of the test.
 struct Folder {
   Folder() {
     std::string pattern = std::filesystem::temp_directory_path() / "warren-config-XXXXXX";

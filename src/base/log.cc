@@ -32,17 +32,17 @@ constexpr LevelName level_names[] = {{"debug", "\x1b[36m"},
 
 struct Levels {
   Level standard = Level::info;
-  std::vector<std::pair<std::string, Level>> modules;  // few: a look at each beats a hash
+  std::vector<std::pair<std::string, Level>> modules;  // few: a linear search is faster than a hash
 };
 
-// What configure made. Never changed afterwards and never freed, so that any thread may read it
-// without a lock, up to the last destructor of the process.
+// The result of configure(). It is never changed or freed, so any thread may read it without a
+// lock, until the last destructor of the process has run.
 struct State {
   Format format = Format::logfmt;
   bool colour = false;
   Levels levels;
   std::unique_ptr<spdlog::logger> output;
-  const State* before = nullptr;  // what it replaced
+  const State* before = nullptr;  // the state it replaced
 };
 
 std::optional<Level> parse_level(std::string_view word) {
@@ -81,7 +81,7 @@ std::unique_ptr<spdlog::logger> make_output(spdlog::sink_ptr sink) {
   auto output = std::make_unique<spdlog::logger>("warren", std::move(sink));
   output->set_formatter(std::make_unique<spdlog::pattern_formatter>("%v"));
   output->set_level(spdlog::level::trace);
-  output->flush_on(spdlog::level::trace);  // the last line before a crash is the one that matters
+  output->flush_on(spdlog::level::trace);  // the last line before a crash matters most
   return output;
 }
 
@@ -98,7 +98,7 @@ const State& current() {
   return state ? *state : *unconfigured();
 }
 
-// Some program takes it for the end of a line, or a terminal for a command.
+// Characters that some program treats as a line end, or a terminal as a command.
 bool is_control(char32_t c) {
   return c < 0x20 || (c >= 0x7f && c < 0xa0) || c == 0x2028 || c == 0x2029;
 }
@@ -122,7 +122,7 @@ void append_quoted(std::string& out, std::string_view text) {
 
 bool is_plain(char c) { return c > ' ' && c < 0x7f && c != '"' && c != '='; }
 
-// A name, which cannot be quoted in logfmt.
+// Writes a name. Names cannot be quoted in logfmt.
 void append_name(std::string& out, std::string_view text) {
   for (char c : text) out += is_plain(c) ? c : '_';
 }

@@ -16,7 +16,7 @@ using namespace warren;
 
 namespace {
 
-// Events go to a file while this lives, and to standard error afterwards.
+// Sends events to a file while it exists; afterwards they go to standard error again.
 struct LogFile {
   explicit LogFile(log::Format format = log::Format::logfmt, std::string levels = "info",
                    bool colour = false) {

@@ -47,7 +47,8 @@ Result<Exit> with_client(const Context& context, const Config& config,
                          const std::function<Async<Exit>(redis::Client&)>& body) {
   auto settings = redis::settings_from(config);
   if (!settings) return std::unexpected(settings.error());
-  // Less than the deadline of who waits for the connection, so that he hears why there is none.
+  // Shorter than the deadline for getting a connection, so that the caller learns why there is
+  // none.
   settings->connect_timeout = std::min(settings->connect_timeout, timeout * 3 / 4);
   auto client = redis::Client::create(context.io.get_executor(), *settings);
   if (!client) return std::unexpected(client.error());

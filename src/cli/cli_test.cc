@@ -1,4 +1,4 @@
-// What every command has in common: words, flags, settings, errors, completion.
+// What all commands have in common: words, flags, settings, errors, completion.
 #include <boost/json.hpp>
 
 #include "cli/test_shell.h"
@@ -93,7 +93,7 @@ TEST_CASE("a word in brackets is one word for every command that takes words") {
   CHECK(shell.run({"search", "text", "[0,1]", "-l"}).out == "text/digits.txt\n");
   CHECK(shell.run({"search", "text", "[^\\x00-\\x7F]", "-l"}).out == "text/marks.txt\n");
   CHECK(shell.run({"search", "text", "[]", "-l"}).exit == 2);
-  CHECK(shell.run({"search", "++"}).err.contains("\n  ++\n"));  // the query, as it was read
+  CHECK(shell.run({"search", "++"}).err.contains("\n  ++\n"));  // the query, as it was parsed
   RedisServer server;
   auto at = "REDIS_URL=" + url(server);
   for (std::string verb : {"rm", "pin", "unpin", "reindex"}) {
@@ -106,7 +106,7 @@ TEST_CASE("a word in brackets is one word for every command that takes words") {
   CHECK(marked.err.contains("there is no repository [a,b]:"));
   auto added = shell.run({"fleet", "repo", "add", "[x]"}, {at});
   CHECK(added.err.contains("no git repository matches [x]"));
-  // As one session, and not as none.
+  // "[]" is one session id, not an empty list.
   for (std::string verb : {"show", "explain", "stop"})
     CHECK(shell.run({"session", verb, "[]", "--url", "http://127.0.0.1:1"}).exit == 3);
 }
@@ -134,7 +134,7 @@ TEST_CASE("a flag wins over the environment, that over the file, and that over t
     REQUIRE_MESSAGE(outcome.exit == 0, outcome.err);
     return boost::json::parse(outcome.out).at("redis.username").as_object();
   };
-  Words password{"REDIS_PASSWORD=p"};  // a user needs one
+  Words password{"REDIS_PASSWORD=p"};  // a user requires one
   auto with = [&](Words more) {
     more.push_back(password[0]);
     return more;

@@ -13,7 +13,7 @@ void print_table(const Config& config, const Paint& paint) {
   std::size_t name_width = 0, value_width = 0;
   for (auto& value : config.values()) {
     name_width = std::max(name_width, value.setting->name.size());
-    // One long value does not push all origins out of sight.
+    // A single long value must not push all origins out of sight.
     if (auto size = Config::shown(value).size(); size <= 40)
       value_width = std::max(value_width, size);
   }
@@ -55,7 +55,7 @@ void add_config(CLI::App& root, Action& chosen) {
         print_json(*loaded);
       else
         print_table(*loaded, context.out);
-      // Contradictions are seen best beside the values.
+      // Contradictions are easiest to see next to the values.
       auto settings = redis::settings_from(*loaded);
       if (!settings) return std::unexpected(settings.error());
       return Exit::ok;

@@ -34,14 +34,14 @@ TEST_CASE("a child gets the descriptors that are named, in order, and no other")
   REQUIRE(pipe2(two.data(), O_CLOEXEC) == 0);
   REQUIRE(::write(one[1], "one\n", 4) == 4);
   REQUIRE(::write(two[1], "two\n", 4) == 4);
-  // Without a pipe behind ls: its ends would be open in the shell for a moment.
+  // Do not pipe the output of ls: the shell would have the pipe's ends open for a moment.
   auto terms = shell("read a <&3; read b <&4; echo $a $b; ls /proc/$$/fd; echo end");
   terms.descriptors = {one[0], two[0]};
   auto said = output(terms);
   REQUIRE_MESSAGE(said, said.error().what);
   CHECK(*said == "one two\n0\n1\n2\n3\n4\nend\n");
   for (int file : {one[0], one[1], two[0], two[1]}) ::close(file);
-  terms.descriptors = {-1};  // not one of those: its number may be in use again
+  terms.descriptors = {-1};  // do not reuse those: the numbers may have been reassigned
   auto closed = Child::start(terms);
   REQUIRE(!closed);
   CHECK(closed.error().code == Errc::unavailable);

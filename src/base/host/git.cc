@@ -19,12 +19,12 @@ namespace fs = std::filesystem;
 constexpr std::array plain_commands{"cat-file", "check-ignore", "for-each-ref", "ls-files",
                                     "ls-tree",  "rev-parse",    "update-ref",   "worktree"};
 
-// Those above a repository's own, in every scope that it has.
+// Command-line settings: they override the repository's own, in every scope.
 constexpr std::array<std::pair<const char*, const char*>, 5> settings{
-    {{"safe.directory", "*"},  // whose it is does not matter, as nothing of it runs
+    {{"safe.directory", "*"},  // the owner does not matter: nothing in it is run
      {"core.hooksPath", "/dev/null"},
      {"core.fsmonitor", "false"},
-     {"submodule.recurse", "false"},  // they have settings of their own
+     {"submodule.recurse", "false"},  // submodules have settings of their own
      {"worktree.useRelativePaths", "false"}}};
 
 bool is_plain(const std::vector<std::string>& words) {
@@ -46,7 +46,7 @@ std::map<std::string, std::string> environment(Obeys obeys) {
       {"GIT_OPTIONAL_LOCKS", "0"},
       {"GIT_NO_REPLACE_OBJECTS", "1"},
       {"GIT_NO_LAZY_FETCH", "1"},
-      {"GIT_ALLOW_PROTOCOL", "none"},  // for a git that does not know the line above
+      {"GIT_ALLOW_PROTOCOL", "none"},  // for git versions that ignore the line above
       {"GIT_CONFIG_COUNT", std::to_string(settings.size())}};
   for (std::size_t i = 0; i < settings.size(); ++i) {
     variables[fmt::format("GIT_CONFIG_KEY_{}", i)] = settings[i].first;
@@ -95,8 +95,8 @@ std::optional<Repository> repository_around(fs::path folder) {
 Command command(const Repository& repository, std::vector<std::string> words, Obeys obeys) {
   ensure(is_plain(words), "git is asked for nothing that reads texts of a working tree");
   auto command = made(std::move(words), obeys);
-  // Named, it is not looked for. GIT_CEILING_DIRECTORIES would end the way up too, but not where a
-  // path has a colon. A tree that is named is not that of core.worktree.
+  // With GIT_DIR set, git does not search for the repository. GIT_CEILING_DIRECTORIES would also
+  // stop the search, but fails for paths with a colon. GIT_WORK_TREE overrides core.worktree.
   command.environment["GIT_DIR"] = repository.folder;
   if (!repository.tree.empty()) command.environment["GIT_WORK_TREE"] = repository.tree;
   const auto& start = repository.tree.empty() ? repository.folder : repository.tree;

@@ -11,7 +11,7 @@ namespace {
 constexpr auto usual_timeout = 10s;
 constexpr std::size_t most_files_of_a_page = 1000;
 
-// What the router says of a request that it refuses.
+// The router's explanation of why it refused a request.
 std::string words_of(const HttpReply& reply) {
   boost::system::error_code error;
   auto value = boost::json::parse(reply.body, error);

@@ -1,4 +1,4 @@
-// warren search: code, from memory, the best first.
+// warren search: searches code in memory, the best results first.
 #include <fmt/format.h>
 #include <signal.h>
 #include <unistd.h>
@@ -13,10 +13,10 @@ namespace warren::cli {
 namespace {
 
 constexpr std::size_t files_on_terminal = 100;
-constexpr std::size_t lines_on_terminal = 1000;  // of a file
+constexpr std::size_t lines_on_terminal = 1000;  // per file
 constexpr std::size_t page_bytes = 64u << 20;
 
-// Empty: there is no place for it.
+// Returns "" if there is no place for it.
 std::string cache_folder(const Context& context) {
   const auto& environment = context.sources.environment;
   auto of = [&](const std::string& name) {
@@ -60,7 +60,7 @@ struct Flags {
 Flags add_flags(CLI::App& app) {
   Flags flags{};
   flags.place = add_value(app, "place", "PLACE", "where to look, if not here", nullptr);
-  // All words there are, so that too many are told how to be one.
+  // Accepts any number of words, so that we can explain how to pass several as one query.
   flags.query = add_list(app, "query", "QUERY", "what to look for", 0);
   flags.refs = add_repeated(app, "--ref", "REF",
                             "a branch, tag or commit instead of files on disk; repeatable");
@@ -95,7 +95,7 @@ Flags add_flags(CLI::App& app) {
   return flags;
 }
 
-// The place and the query; what is wrong with them otherwise.
+// Reads the place and the query. Otherwise reports what is wrong with them.
 std::optional<Exit> take_words(const Flags& flags, const Paint& paint, SearchOptions& options) {
   auto given = values_of(*flags.place);
   std::ranges::copy(values_of(*flags.query), std::back_inserter(given));
@@ -140,7 +140,7 @@ search::SearchTerms terms_of(const Flags& flags, const SearchShow& show, int thr
               : show.is_terminal     ? files_on_terminal
                                      : 0;
   terms.most_files = most == 0 ? SIZE_MAX : most;
-  terms.lines_per_file = show.lines_per_file + 1;  // one more, to know that there are more
+  terms.lines_per_file = show.lines_per_file + 1;  // one more, to detect that there are more
   bool is_cut = show.is_terminal || show.form == SearchShow::Form::json;
   terms.line_bytes = is_cut ? 512 : SIZE_MAX;
   terms.answer_bytes = page_bytes;

@@ -49,8 +49,8 @@ Async<> HttpCall::send(bool on_new_connection) {
   if (request_.streamed) co_return co_await out_->flush();
   auto sent = co_await out_->write(request_.body);
   if (sent) sent = co_await out_->end();
-  // The server may have closed while the request was on its way, or have said why it does not take
-  // it: answer() sees to both.
+  // The server may have closed while the request was on its way, or may have answered why it does
+  // not accept the body. answer() handles both.
   if (!sent && sent.error().code == Errc::unknown_outcome) co_return ok;
   co_return sent;
 }
@@ -61,7 +61,7 @@ Async<HttpReply> HttpCall::answer() {
   bool is_reading = request_.method == "GET" || request_.method == "HEAD";
   bool is_stale = !reply && reply.error().code == Errc::unknown_outcome && link_->is_reused() &&
                   link_->arrived().empty();
-  // What changes something may have been done already.
+  // Unless the request only reads, it may already have been executed.
   if (!is_stale || !is_reading || request_.streamed) co_return reply;
   out_.reset();
   link_.reset();

@@ -13,7 +13,7 @@ using boost::system::error_code;
 namespace {
 
 constexpr std::size_t first_room = 4u << 10;
-constexpr std::size_t much = 64u << 10;  // to keep for an idle connection, or to send at once
+constexpr std::size_t much = 64u << 10;  // the most to keep while idle, or to send at once
 
 }  // namespace
 
@@ -58,7 +58,7 @@ void HttpConnection::enter(Phase phase) {
   since_ = server_->now_;
 }
 
-// What is asked for may be as long as its head says, and that was checked.
+// The buffer may grow to the length that the head announces. That length was checked.
 void HttpConnection::make_room() {
   if (begin_ == end_) begin_ = end_ = 0;
   if (begin_ == 0 && end_ == 0 && in_.size() > much) {
@@ -94,13 +94,13 @@ void HttpConnection::start_receiving() {
 void HttpConnection::on_received(error_code error, std::size_t count) {
   is_receiving_ = false;
   if (phase_ == Phase::working) return on_received_ahead(error, count);
-  if (phase_ == Phase::sending) {  // it was begun while there was work; see to it when all is sent
+  if (phase_ == Phase::sending) {  // started during the work: handled when all is sent
     has_ended_ = bool(error);
     end_ += count;
     return;
   }
   if (error) return leave();
-  if (phase_ == Phase::refusing) return receive();  // and forget it
+  if (phase_ == Phase::refusing) return receive();  // and drop it
   end_ += count;
   proceed();
 }
@@ -163,7 +163,7 @@ bool HttpConnection::serve_streamed(std::uint64_t most) {
   return phase_ != Phase::working;
 }
 
-// The bytes of the head would be in the way of what follows it.
+// Copies the head out of the buffer, to make room for what follows it.
 void HttpConnection::keep_head() {
   kept_.assign(in_, begin_, head_.size);
   begin_ += head_.size;
@@ -171,7 +171,7 @@ void HttpConnection::keep_head() {
   head_.size = head_.body_size = 0;
 }
 
-// The client may still be sending: if we closed at once, it would not see why.
+// The client may still be sending. If we closed at once, it would not see the reason.
 void HttpConnection::refuse(int status, std::string_view what) {
   answer_.clear();
   answer_.status = status;
@@ -197,7 +197,7 @@ void HttpConnection::dispatch() {
   watch();
 }
 
-// What a library throws ends one request, not the service.
+// An exception from a library ends one request, not the service.
 HttpServer::Work HttpConnection::handled() {
   try {
     return server_->handler_(head_.request, answer_);
@@ -215,7 +215,7 @@ void HttpConnection::failed(const std::exception& thrown) {
 }
 
 awaitable<void> HttpConnection::finish(std::shared_ptr<HttpConnection> self, awaitable<void> work) {
-  // Not within the call that started it.
+  // Do not run within the call that started the work.
   co_await asio::post(self->socket_.get_executor(), asio::use_awaitable);
   struct Otherwise {
     HttpConnection* connection;
@@ -258,8 +258,8 @@ void HttpConnection::answered() {
   begin_ += head_.size + head_.body_size;
 }
 
-// What was answered before does not wait for what takes longer. What the socket does not take now,
-// and what is wrong with it, is seen when all is sent.
+// Earlier answers do not wait for work that takes longer. Whatever the socket does not take now,
+// and any error, is handled when all is sent.
 void HttpConnection::flush() {
   error_code ignored;
   if (sent_ < out_.size()) sent_ += write_some(std::string_view(out_).substr(sent_), ignored);
@@ -270,13 +270,13 @@ std::size_t HttpConnection::write_some(std::string_view bytes, error_code& error
   return socket_.write_some(asio::buffer(bytes), error);
 }
 
-// Mostly it is taken at once.
+// Usually the socket takes everything at once.
 void HttpConnection::send() {
   error_code error;
   sent_ += write_some(std::string_view(out_).substr(sent_), error);
   if (error && error != asio::error::would_block) return leave();
   if (sent_ == out_.size()) return after_sending();
-  // Who takes it byte by byte does not get more time.
+  // A client that reads byte by byte does not get more time.
   if (phase_ != Phase::sending) enter(Phase::sending);
   if (tls_) {
     socket_.async_wait(awaited_for_writing(), [self = shared_from_this()](error_code failed) {

@@ -12,7 +12,7 @@ std::string name_of(const HttpUrl& to) {
 
 }  // namespace
 
-// A place in the line for a connection; whoever leaves it lets the next one look.
+// A place in the queue for a connection. Leaving it wakes the next one.
 struct HttpPool::Core::Place {
   std::list<Event>& line;
   std::list<Event>::iterator at;
@@ -23,7 +23,7 @@ struct HttpPool::Core::Place {
   }
 };
 
-// A connection that is counted and is not there yet.
+// A connection that is counted but not established yet.
 struct HttpPool::Core::Slot {
   Core& core;
   const std::string& name;

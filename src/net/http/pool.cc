@@ -9,7 +9,7 @@ namespace warren {
 
 namespace {
 
-// Nothing in it begins a line of its own or a second request, and where it ends is for us to say.
+// Nothing in it can start a header line or a second request, and it does not state its own length.
 bool is_one_request(const HttpAsk& ask) {
   auto is_word = [](std::string_view text) {
     return !text.empty() && std::ranges::all_of(text, [](char c) { return c > ' ' && c != 0x7f; });

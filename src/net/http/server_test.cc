@@ -11,7 +11,7 @@ using asio::ip::tcp;
 
 namespace {
 
-// What the server says to these bytes, until it closes or has nothing more to say.
+// What the server answers to these bytes, until it closes or has nothing more to send.
 std::string answer_to(const std::string& bytes) {
   asio::io_context io;
   auto handler = reading([](const HttpRequest& request) {

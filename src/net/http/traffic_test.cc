@@ -19,7 +19,7 @@ awaitable<void> never() {
   co_await nothing.wait();
 }
 
-// Says what it was asked; /later after a while, /never not at all, /large with much.
+// Echoes the request; /later after a while, /never not at all, /large with a large body.
 HttpServer::Work echo(const HttpRequest& request, HttpAnswer& answer) {
   if (request.path == "/throws") throw std::runtime_error("a library");
   if (request.path == "/never") return never();
@@ -92,7 +92,7 @@ TEST_CASE("the limit of a body may depend on who sends it") {
     auto known = co_await client_of(server);
     co_await known.say("POST /a HTTP/1.1\r\nX-Who: me\r\nContent-Length: 11\r\n\r\n01234567890");
     CHECK(co_await known.hears("POST /a 11"));
-    // At most what holds for all.
+    // The general limit still applies.
     co_await known.say("POST /a HTTP/1.1\r\nX-Who: me\r\nContent-Length: 100001\r\n\r\n");
     CHECK(co_await known.hears("HTTP/1.1 413 "));
     auto unknown = co_await client_of(server);
@@ -123,7 +123,7 @@ TEST_CASE("who is slow to say what he wants is left, who waits between requests 
     CHECK(co_await patient.hears("GET /a 0"));
     auto slow = co_await client_of(server);
     auto began = Clock::now();
-    // One byte at a time does not make it younger.
+    // Sending one byte at a time does not extend the time limit.
     auto drip = [](Client& drips) -> awaitable<void> {
       for (int i = 0; i < 1000; ++i) {
         co_await drips.say(i == 0 ? "GET /" : "x");
@@ -181,7 +181,8 @@ TEST_CASE("more connections than allowed are turned away, and one that ends make
     auto fourth = co_await client_of(server);
     co_await fourth.say("GET /a HTTP/1.1\r\n\r\n");
     CHECK(co_await fourth.hears("GET /a 0"));
-    // One that only waits makes room for whoever comes, and one that is asking does not.
+    // An idle connection makes room for a new one; a connection with an unfinished request does
+    // not.
     auto fifth = co_await client_of(server);
     co_await fifth.say("GET /a HTTP/1.1\r\n\r\n");
     CHECK(co_await fifth.hears("GET /a 0"));

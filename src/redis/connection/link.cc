@@ -15,7 +15,7 @@ using namespace asio::experimental::awaitable_operators;
 
 namespace {
 
-// Trying again does not help against these: whoever waits is told at once.
+// Retrying cannot fix these, so waiting calls fail at once.
 bool is_permanent(Errc code) {
   return code == Errc::denied || code == Errc::protocol || code == Errc::invalid;
 }
@@ -32,7 +32,7 @@ Clock::duration Backoff::next(double random) {
   return std::chrono::duration_cast<Clock::duration>(whole * (0.5 + random / 2));
 }
 
-// Asks an idle server whether it lives; any byte is answer enough.
+// Checks that an idle server is alive. Any byte is a sufficient answer.
 class Link::Ping final : public Call {
  public:
   Ping() : Call(Command("PING"), CallOptions()) {}
@@ -77,7 +77,7 @@ void Link::flush() {
     if (bytes.empty()) return;
     auto done = transport_->write(bytes);
     if (done.status == Transport::Done::closed) {
-      // Answers may still be there to be read; the read loop finds the end behind them.
+      // Answers may still be unread. The read loop reads them and then finds the end.
       write_closed_ = true;
       return;
     }
@@ -91,7 +91,7 @@ void Link::flush() {
 
 void Link::break_connection(Error why) {
   if (!problem_) problem_ = std::move(why);
-  transport_->close();  // the read loop sees it
+  transport_->close();  // the read loop notices
 }
 
 void Link::reconnect(std::string why) {
@@ -153,7 +153,8 @@ awaitable<Error> Link::serve() {
 }
 
 awaitable<Error> Link::read_loop() {
-  // A resumed caller may close the client; that reaches only loops that have all been started.
+  // A resumed caller may close the client, which reaches only loops that have started. So yield
+  // first.
   co_await asio::post(co_await asio::this_coro::executor, asio::use_awaitable);
   for (;;) {
     auto space = pipeline_.read_space();
@@ -180,7 +181,7 @@ awaitable<Transport::Done> Link::receive(std::span<char> space) {
         vigil_.paid();
         co_return done;
       }
-      co_await asio::post(executor, asio::use_awaitable);  // whoever has work goes first
+      co_await asio::post(executor, asio::use_awaitable);  // let other work run first
     }
     vigil_.was_in_vain();
   }

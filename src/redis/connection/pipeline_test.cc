@@ -41,7 +41,7 @@ struct TestCall : Call {
   std::function<void()> then;
 };
 
-// A connection in the hands of the test: what was written, and whatever we like as the answer.
+// A connection controlled by the test: it sees what was written and chooses the answers.
 struct Wire {
   explicit Wire(PipelineLimits limits = {}) : pipeline(owner, limits) {}
   ~Wire() {
@@ -96,7 +96,7 @@ TEST_CASE("a caller that leaves takes nobody else's answer with it") {
     REQUIRE(wire.pipeline.submit(impatient));
     REQUIRE(wire.pipeline.submit(last));
     wire.write_all();
-  }  // its frame is gone; its answer is still to come
+  }  // its frame is gone; its answer has yet to come
   REQUIRE(wire.answer("+1\r\n+2\r\n+3\r\n"));
   CHECK(first.answer == "1");
   CHECK(last.answer == "3");
@@ -318,7 +318,7 @@ TEST_CASE("callers come, leave, time out and lose connections at random: each en
     auto dice = [&](unsigned n) { return random() % n == 0; };
     Wire wire({.calls = 50, .bytes = 100'000});
     std::vector<std::unique_ptr<TestCall>> calls;
-    std::vector<std::string> asked;  // what the server still has to answer, of this connection
+    std::vector<std::string> asked;  // what the server still has to answer on this connection
     std::size_t ended = 0;
     for (int step = 0; step < 300; ++step) {
       if (dice(2)) {

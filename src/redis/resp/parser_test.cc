@@ -18,12 +18,12 @@ struct Outcome {
   std::vector<Reply> replies;
   std::string problem;     // empty: not broken
   std::size_t left = 0;    // bytes not consumed
-  std::size_t needed = 0;  // said at the end
+  std::size_t needed = 0;  // needed() at the end
 
   bool operator==(const Outcome&) const = default;
 };
 
-// Feeds `bytes` in two pieces, or one by one when `split` is 0.
+// Feeds `bytes` in two pieces, or byte by byte if `split` is 0.
 Outcome parse_all(std::string_view bytes, std::size_t split, ParserLimits limits = {}) {
   Parser parser(limits);
   Outcome outcome;
@@ -58,7 +58,7 @@ Outcome parse_all(std::string_view bytes, std::size_t split, ParserLimits limits
   return outcome;
 }
 
-// However the bytes arrive, the result must be the same.
+// The result must not depend on how the bytes arrive.
 Outcome parse_all(std::string_view bytes, ParserLimits limits = {}) {
   Outcome whole = parse_all(bytes, bytes.size(), limits);
   for (std::size_t split = 0; split < bytes.size(); ++split) {
@@ -155,7 +155,7 @@ TEST_CASE("attributes are dropped, wherever they stand") {
   CHECK(parse_one("|0\r\n+OK\r\n") == text(Kind::status, "OK"));
   CHECK(parse_one("|1\r\n+a\r\n*1\r\n:1\r\n|1\r\n+b\r\n%1\r\n:1\r\n:2\r\n+OK\r\n") ==
         text(Kind::status, "OK"));
-  // Inside an array they are not counted as elements; also inside each other.
+  // Inside an array they do not count as elements, not even inside each other.
   CHECK(parse_one("*2\r\n:1\r\n|1\r\n+ttl\r\n|1\r\n+x\r\n_\r\n:3\r\n:2\r\n") ==
         list(Kind::array, {integer(1), integer(2)}));
   Outcome outcome = parse_all("|1\r\n+ttl\r\n:3600\r\n");

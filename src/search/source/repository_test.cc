@@ -154,13 +154,14 @@ TEST_CASE("a hostile configuration runs nothing and fetches nothing") {
   REQUIRE(got);
   CHECK(got->documents["a.c"][0].text == "int a;\n");
   CHECK(!fs::exists(trap));
-  // The work tree too, where the person's own settings are obeyed, and wherever it is said to be.
+  // This also covers the work tree, where the user's own settings apply, and whatever location the
+  // repository claims for it.
   repository.run({"config", "core.worktree", "/"});
   auto tree = list_work_tree(repository.path.string(), {});
   REQUIRE(tree);
   CHECK(std::ranges::count(tree->entries, "a.c", &TreeEntry::path) == 1);
   CHECK(!fs::exists(trap));
-  // A text that is missing would be fetched by a command of the attacker's.
+  // git would fetch a missing text by running the attacker's command.
   repository.run({"config", "extensions.partialClone", "origin"});
   repository.run({"config", "core.repositoryFormatVersion", "1"});
   repository.run({"config", "remote.origin.promisor", "true"});

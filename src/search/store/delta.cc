@@ -28,7 +28,7 @@ std::size_t size_of(const Segment& segment, std::uint32_t file) {
   return segment.parts().files()[file].size;
 }
 
-// What the segments so far hold of a new state, and what has to come from elsewhere.
+// Which parts of a new state the current segments contain, and which must be read.
 class Change {
  public:
   Change(const SegmentList& before, Listing listing)
@@ -53,16 +53,16 @@ class Change {
   void add_segment(std::uint32_t place);
   void compare();
   void mark_dead(Place place);
-  // Where texts of entries are, by raw blob.
+  // Where the texts of the entries are, by raw blob.
   std::unordered_map<std::string, Place> texts_of(
       const std::vector<const TreeEntry*>& entries) const;
-  // The documents of entries, from segments where they are there and from the source otherwise.
+  // The documents of the entries, from segments where possible, otherwise from the source.
   Result<> collect(const ReadEntries& read, const std::vector<const TreeEntry*>& entries,
                    SegmentBuilder& builder);
 
   const SegmentList& before_;
   Listing listing_;
-  std::unordered_map<std::string, Place> live_;  // path, NUL, raw blob
+  std::unordered_map<std::string, Place> live_;  // key: path, NUL, raw blob
   std::unordered_map<std::string, const Skipped*> skipped_;
   std::vector<std::vector<std::uint64_t>> marks_;  // dead files of each segment
   std::vector<const TreeEntry*> present_, changed_;
@@ -76,7 +76,7 @@ void Change::add_segment(std::uint32_t place) {
     if (!segment.is_dead(file)) {
       std::string key(view.path);
       (key += '\0') += view.blob;
-      // There already: two processes kept what both had read. Once is enough.
+      // It exists already: two processes stored what both had read. One copy is enough.
       if (!live_.try_emplace(std::move(key), Place{place, file}).second) mark_dead({place, file});
     } else {
       dead_bytes_ += size_of(segment, file);
@@ -105,7 +105,7 @@ void Change::compare() {
       changed_bytes_ += entry.size;
     }
   }
-  for (const auto& [key, place] : live_) mark_dead(place);  // what is left is nowhere as it was
+  for (const auto& [key, place] : live_) mark_dead(place);  // the rest has changed or is gone
 }
 
 void Change::mark_dead(Place place) {

@@ -63,7 +63,7 @@ TEST_CASE("after any changes the list shows what the repository has, however it 
       auto state_before = live(*before);
       list = update(repository, list, refs, 0);
       CHECK(live(*list) == fresh(repository, refs));
-      CHECK(live(*before) == state_before);  // who holds the old list sees the old state
+      CHECK(live(*before) == state_before);  // a reader with the old list sees the old state
       for (const auto& segment : *list) CHECK(segment->version() == (*list)[0]->version());
       REQUIRE((*list)[0]->skipped().size() == 1);
       CHECK((*list)[0]->skipped()[0].path == "a.png");
@@ -89,7 +89,7 @@ TEST_CASE("a small repository is built anew, and texts that did not change are n
   auto blob = repository.run({"rev-parse", "HEAD:f3.c"});
   repository.write("f1.c", "changed\n");
   repository.commit();
-  // Whoever reads this text now fails: its size is still right, its end is not.
+  // From now on, reading this text fails: its size is still right, its end is not.
   auto object = repository.path / ".git/objects" / blob.substr(0, 2) / blob.substr(2, 38);
   fs::permissions(object, fs::perms::all);
   std::fstream(object, std::ios::in | std::ios::out | std::ios::binary)
