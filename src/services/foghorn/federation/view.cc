@@ -197,14 +197,21 @@ std::vector<View::Ad> View::ads(Clock::time_point now, const std::string& stream
   return all;
 }
 
-const std::string* View::stream_of_playback(Clock::time_point now, const std::string& id) const {
+std::vector<View::Ad> View::ads_of_playback(Clock::time_point now, const std::string& id) const {
+  std::vector<Ad> all;
   auto names = parts_->playback.find(id);
-  if (names == parts_->playback.end()) return nullptr;
+  if (names == parts_->playback.end()) return all;
   for (const auto& name : names->second) {
     const auto& entry = parts_->entries.at(name);
-    if (entry.expires > now) return &std::get<StreamAd>(entry.known.value).internal_name;
+    if (entry.expires > now)
+      all.push_back({entry.known.peer, &std::get<StreamAd>(entry.known.value)});
   }
-  return nullptr;
+  return all;
+}
+
+const std::string* View::stream_of_playback(Clock::time_point now, const std::string& id) const {
+  auto all = ads_of_playback(now, id);
+  return all.empty() ? nullptr : &all.front().ad->internal_name;
 }
 
 const EdgeTelemetry* View::telemetry(Clock::time_point now, const std::string& peer,
@@ -217,9 +224,13 @@ bool View::is_replicated_at(Clock::time_point now, const std::string& stream,
   return parts_->find(now, Kind::remote_replications, stream + ":" + peer) != nullptr;
 }
 
+const StreamLive* View::live(Clock::time_point now, const std::string& stream) const {
+  return parts_->get<StreamLive>(now, Kind::remote_live, stream);
+}
+
 const std::string* View::live_at(Clock::time_point now, const std::string& stream) const {
-  const auto* live = parts_->get<StreamLive>(now, Kind::remote_live, stream);
-  return live ? &live->cluster_id : nullptr;
+  const auto* said = live(now, stream);
+  return said ? &said->cluster_id : nullptr;
 }
 
 const ActiveReplication* View::pulled(Clock::time_point now, const std::string& stream) const {

@@ -67,11 +67,13 @@ class View {
     const StreamAd* ad;
   };
   std::vector<Ad> ads(Clock::time_point now, const std::string& stream) const;
+  std::vector<Ad> ads_of_playback(Clock::time_point now, const std::string& id) const;
   const std::string* stream_of_playback(Clock::time_point now, const std::string& id) const;
   const EdgeTelemetry* telemetry(Clock::time_point now, const std::string& peer,
                                  const std::string& node) const;
   bool is_replicated_at(Clock::time_point now, const std::string& stream,
                         const std::string& peer) const;
+  const StreamLive* live(Clock::time_point now, const std::string& stream) const;
   const std::string* live_at(Clock::time_point now,
                              const std::string& stream) const;  // its cluster
   // That this cluster pulls it from another one.
