@@ -109,6 +109,31 @@ TEST_CASE_FIXTURE(Fixture, "what a report does not say is not changed") {
   CHECK(cluster->node("n")->streams == 0);
 }
 
+TEST_CASE_FIXTURE(Fixture,
+                  "a node that uses more memory than it has is heard, and scores less for that") {
+  auto report = capable();
+  report.ram_current = 150;
+  report.disk_total_bytes = 1, report.disk_used_bytes = 2;
+  report.storage_capacity_bytes = 3, report.storage_used_bytes = 4;
+  report.streams.emplace()["s"] = stats(1, 1, 0, 0);
+  REQUIRE(cluster->report("n", report));
+  CHECK(cluster->node("n")->state.ram_current == 150);
+  CHECK(is_chosen("n", "s"));
+  auto explained = balance::explain(cluster->table_here(), {});
+  REQUIRE(explained.size() == 1);
+  CHECK(explained[0].rejection == balance::Rejection::none);
+  CHECK(explained[0].score.ram == 0);
+  CHECK(explained[0].score.cpu > 0);
+  // Each report may have one half of it.
+  NodeReport half;
+  half.ram_max = 20;
+  REQUIRE(cluster->report("n", half));
+  half = {};
+  half.ram_current = 10;
+  REQUIRE(cluster->report("n", half));
+  CHECK(balance::explain(cluster->table_here(), {})[0].score.ram == 250);
+}
+
 TEST_CASE_FIXTURE(Fixture, "a report that is wrong changes nothing") {
   auto report = capable();
   report.streams.emplace()["s"] = stats(1, 1, 0, 0);
@@ -123,9 +148,6 @@ TEST_CASE_FIXTURE(Fixture, "a report that is wrong changes nothing") {
     CHECK(cluster->revision() == revision);
   };
   NodeReport wrong;
-  wrong.ram_current = 1000;  // more than it said it has
-  refuse(wrong);
-  wrong = {};
   wrong.bw_limit = -1;
   refuse(wrong);
   wrong = {};

@@ -58,17 +58,6 @@ void set_said(NodeState& node, const NodeReport& report) {
 
 namespace {
 
-// A report may say only one half of it.
-Result<> check_shares(const NodeState& node) {
-  if (node.ram_current > node.ram_max && node.ram_max > 0)
-    return fail(Errc::invalid, "ram_current: more than ram_max");
-  if (node.storage_used_bytes > node.storage_capacity_bytes && node.storage_capacity_bytes > 0)
-    return fail(Errc::invalid, "storage_used_bytes: more than storage_capacity_bytes");
-  if (node.disk_used_bytes > node.disk_total_bytes && node.disk_total_bytes > 0)
-    return fail(Errc::invalid, "disk_used_bytes: more than disk_total_bytes");
-  return ok;
-}
-
 // Instances that do not hear of each other would count on from the same number, and one that never
 // heard of the node would begin anew: the time tells which of them it turned to last.
 std::uint64_t next_epoch(const NodeState& node) {
@@ -174,8 +163,6 @@ Result<> Cluster::report(const std::string& node, const NodeReport& report) {
   auto record = core_->heard(node);
   set_said(record.state, report);
   set_if_said(record.state.is_healthy, report.is_healthy);
-  checked = check_shares(record.state);
-  if (!checked) return checked;
   core_->put_own(std::move(record));
   core_->note_early(node, report, "");
   if (report.streams) core_->take_streams(node, *report.streams);

@@ -24,14 +24,6 @@ Result<> check_number(std::string_view name, const std::optional<double>& value,
   return ok;
 }
 
-template <class T>
-Result<> check_share(std::string_view name, const std::optional<T>& part,
-                     std::string_view whole_name, const std::optional<T>& whole) {
-  if (part && whole && *part > *whole)
-    return fail(Errc::invalid, "{}: more than {}", name, whole_name);
-  return ok;
-}
-
 Result<> check_text(std::string_view name, const std::optional<std::string>& text) {
   if (text && text->size() > longest_text)
     return fail(Errc::invalid, "{}: {} characters are more than {}", name, text->size(),
@@ -55,20 +47,17 @@ Result<> all_of(std::initializer_list<Result<>> checks) {
   return ok;
 }
 
+// More may be used than there is: the limit was lowered, or the two numbers were read at different
+// times. A refusal would silence the node just when it is in need.
 Result<> check_metrics(const NodeReport& r) {
-  return all_of(
-      {check_number("cpu_tenths", r.cpu_tenths, 0, most_cpu_tenths),
-       check_number("ram_max", r.ram_max, 0, most_bytes),
-       check_number("ram_current", r.ram_current, 0, most_bytes),
-       check_number("up_speed", r.up_speed, 0, most_bytes),
-       check_number("down_speed", r.down_speed, 0, most_bytes),
-       check_number("bw_limit", r.bw_limit, 0, most_bytes),
-       check_number("latitude", r.latitude, -90, 90),
-       check_number("longitude", r.longitude, -180, 180),
-       check_share("ram_current", r.ram_current, "ram_max", r.ram_max),
-       check_share("storage_used_bytes", r.storage_used_bytes, "storage_capacity_bytes",
-                   r.storage_capacity_bytes),
-       check_share("disk_used_bytes", r.disk_used_bytes, "disk_total_bytes", r.disk_total_bytes)});
+  return all_of({check_number("cpu_tenths", r.cpu_tenths, 0, most_cpu_tenths),
+                 check_number("ram_max", r.ram_max, 0, most_bytes),
+                 check_number("ram_current", r.ram_current, 0, most_bytes),
+                 check_number("up_speed", r.up_speed, 0, most_bytes),
+                 check_number("down_speed", r.down_speed, 0, most_bytes),
+                 check_number("bw_limit", r.bw_limit, 0, most_bytes),
+                 check_number("latitude", r.latitude, -90, 90),
+                 check_number("longitude", r.longitude, -180, 180)});
 }
 
 Result<> check_texts(const NodeReport& r) {
