@@ -32,15 +32,6 @@ bool catches(pid_t pid, int signal) {
 using history::ProcessId;
 using history::Violation;
 
-Heartbeat::Heartbeat()
-    : thread_([this](const std::stop_token& stop) {
-        while (!stop.stop_requested()) {
-          auto due = Clock::now() + 5ms;
-          std::this_thread::sleep_until(due);
-          worst_ = std::max(worst_.load(), (Clock::now() - due).count());
-        }
-      }) {}
-
 ArenaKind arena_of(std::uint64_t seed) { return static_cast<ArenaKind>(seed % 3); }
 
 Round::Round(const RoundOptions& options)

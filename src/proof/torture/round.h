@@ -6,17 +6,16 @@
 //
 // The seed determines the topology, the faults and their times, and what the workers choose. It
 // does not determine the scheduling of threads, so it repeats the weather and not every step.
-#include <atomic>
 #include <filesystem>
 #include <functional>
 #include <map>
 #include <memory>
 #include <optional>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "proof/history/checkers.h"
+#include "proof/testkit/heartbeat.h"
 #include "proof/testkit/process.h"
 #include "proof/testkit/temp_folder.h"
 #include "proof/torture/arena.h"
@@ -45,18 +44,6 @@ struct RoundReport {
 
 inline constexpr std::size_t worker_count = 4;
 ArenaKind arena_of(std::uint64_t seed);
-
-// The greatest delay with which a thread of ours was woken: what a busy machine does to every
-// process.
-class Heartbeat {
- public:
-  Heartbeat();
-  Clock::duration worst() const { return Clock::duration(worst_.load()); }
-
- private:
-  std::atomic<Clock::rep> worst_ = 0;
-  std::jthread thread_;
-};
 
 class Round {
  public:

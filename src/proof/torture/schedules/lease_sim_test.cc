@@ -76,6 +76,8 @@ TEST_CASE("schedules that broke an invariant once break none any more") {
   simulate(383563199, 1);
   // A server is wiped that has the fence of a log which has already moved away.
   simulate(336070761, 1);
+  // A fence expires and takes its log along, and a failover loses a part of that.
+  simulate(80182922, 1);
 }
 
 TEST_CASE("excuses are as narrow as the faults: most of waiting and of holding is judged") {
