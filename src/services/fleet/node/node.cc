@@ -208,6 +208,8 @@ std::vector<Offer> FleetNode::offers_of(const std::vector<Row>& rows) {
     auto offer = offer_of(row.key, std::string(parts->repo), row.rank, *note);
     offer.is_here = held_.contains(offer.repo);
     offer.is_ours = owns(offer.repo);
+    offer.is_pinned = spec->is_pinned;
+    offer.was_evicted = shelf_.was_evicted(now, offer.repo);
     offer.zones = claims_.zones_of(owners_.beside(row.key));
     offered_[row.key] = row;
     auto seen = before.find(row.key);
@@ -382,7 +384,7 @@ awaitable<void> FleetNode::own(OwnedPtr owned) {
         // What is served already goes on being served: the next poll may do better.
         if (!owned->is_ready) {
           Release how{.error = valid_utf8(brought.error().what),
-                      .wait = pause_after(owned->attempts)};
+                      .wait = claims_.pause(owned->attempts)};
           if (owned->peak_bytes > 0) how.note = to_json(with_peak({}, owned->peak_bytes));
           co_await give_back(*owned, std::move(how));
           co_return;

@@ -305,6 +305,8 @@ void ModelNode::on_offers(std::vector<int> rows, std::vector<fleet::Candidate> n
     auto offer = fleet::offer_of(row.key, stage_.repo_of(id).name, row.rank, row.note);
     offer.is_here = process.held.contains(row.repo);
     offer.is_ours = stage_.terms.replicas > 1 && owns(row.repo);
+    offer.is_pinned = stage_.repo_of(id).spec.is_pinned;
+    offer.was_evicted = process.shelf.was_evicted(clock(), offer.repo);
     offers.push_back(std::move(offer));
   }
   process.claims.on_offers(clock(), std::move(offers));

@@ -69,6 +69,7 @@ struct Terms {
   fleet::ShelfTerms shelf = {};
   fleet::ClaimTerms claims = {};
   bool records_demand = true;
+  int pins_later = 0;  // unserved repositories to pin once everything has settled
   Faults faults = {};
   World world = {};
 };
@@ -106,7 +107,8 @@ struct Outcome {
   std::vector<double> served_seconds;
   std::vector<Recovery> recoveries;
   std::uint64_t queries = 0, complete = 0, second_try = 0, regretted = 0;
-  std::uint64_t pinned_missed = 0;  // queries for pinned ones, once served, no fault
+  std::uint64_t pinned_missed = 0;                // queries for pinned ones, once served, no fault
+  int pinned_later = 0, pinned_later_served = 0;  // by pins_later; served at the end
   std::map<std::string, std::uint64_t> incomplete;  // queries, by reason
   std::map<std::string, std::size_t> unserved;      // rows at the end, by reason
   std::uint64_t clones = 0, most_clones = 0, brought_in_vain = 0, demoted = 0, evicted = 0;

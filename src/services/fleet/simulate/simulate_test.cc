@@ -44,6 +44,22 @@ TEST_CASE("whatever fails, a row has one owner, epochs grow, and pinned ones sta
   }
 }
 
+TEST_CASE("what is pinned while memory is full is served soon, though nobody asks for it") {
+  for (std::uint64_t seed = 1; seed <= 4; ++seed) {
+    auto terms = small(seed);
+    terms.repos = 300;
+    terms.budget_part = 0.3;
+    terms.length = 45min;
+    terms.records_demand = false;
+    terms.pins_later = 3;
+    auto outcome = simulate(terms);
+    CAPTURE(seed);
+    CHECK(outcome.pinned_later == 3);
+    CHECK(outcome.pinned_later_served == outcome.pinned_later);
+    for (const auto& violation : outcome.violations) CHECK(violation == "");
+  }
+}
+
 TEST_CASE("clocks that run wronger than a lease allows for are found to answer twice") {
   bool is_found = false;
   for (std::uint64_t seed = 1; seed <= 8 && !is_found; ++seed) {
