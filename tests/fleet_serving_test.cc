@@ -1,4 +1,5 @@
 // The fleet from claim to answer: nodes take repositories, serve them, lose them and take over.
+#include "proof/testkit/faulty_link.h"
 #include "tests/with_fleet.h"
 #include "tests/with_git_server.h"
 
@@ -250,6 +251,102 @@ TEST_CASE("replicas are on different nodes, and one that dies costs no answer") 
       auto found = co_await finds(router, "apple_", files);
       CHECK_MESSAGE(found, (found ? "" : found.error().what));
     }
+  });
+}
+
+namespace {
+
+// One large repository on two nodes. The router asks n1 first, through a link.
+struct Replicated {
+  static constexpr int lines = 60'000;
+  explicit Replicated(const Orchard& orchard) {
+    std::string text;
+    for (int i = 0; i < lines; ++i) text += fmt::format("int apple_{};\n", i);
+    orchard.repositories[0].write("large.c", text);
+    orchard.repositories[0].commit();
+  }
+  awaitable<Router*> start(Fleet& fleet, std::chrono::milliseconds hedge) {
+    co_await fleet.add(0, 1, 2);
+    RouterSettings settings;
+    settings.look = 100ms;
+    settings.zone = "near";
+    settings.hedge = hedge;
+    auto& router = fleet.start_router(std::move(settings));
+    auto first = fleet.node_settings("n1", 20s), second = fleet.node_settings("n2", 20s);
+    first.zone = "near";
+    first.endpoint = fmt::format("http://127.0.0.1:{}", link.port());
+    near = fleet.start_node(std::move(first)).part.get();
+    link.lead_to(near->port());
+    fleet.start_node(std::move(second));
+    auto are_both_ready = [](Router& where) {
+      const auto& repos = where.table().repos();
+      if (!repos.contains("r0")) return false;
+      return std::ranges::all_of(repos.find("r0")->second.slots, [](const auto& slot) {
+        return slot.second.row.state == RowState::ready && slot.second.note.has_index;
+      });
+    };
+    co_await eventually(60s, "both replicas are served", are_both_ready, router);
+    co_return &router;
+  }
+  // Matches every line.
+  static SearchAsk long_query() {
+    auto ask = ask_for("apple_\\d+");
+    ask.matches = 0;
+    ask.timeout = 60s;
+    return ask;
+  }
+  FaultyLink link{1};
+  FleetNode* near = nullptr;
+};
+
+}  // namespace
+
+TEST_CASE("a query that takes longer than the hedge is answered in full where there are replicas") {
+  Orchard orchard(1);
+  with_fleet(orchard, [](Fleet& fleet, RedisPlace&) -> awaitable<void> {
+    Replicated replicated(fleet.orchard);
+    auto* router = co_await replicated.start(fleet, 1ms);
+    for (int i = 0; i < 5; ++i) {
+      std::vector<Missing> missing;
+      auto answer = co_await router->search(Replicated::long_query(), missing);
+      REQUIRE(answer);
+      CHECK(missing.empty());
+      CHECK(answer->is_complete);
+      CHECK(answer->files.size() == 4);
+      CHECK(answer->match_count == Replicated::lines + 3);
+    }
+  });
+}
+
+TEST_CASE(
+    "while one replica is slow the other answers in full, once, and the slow one is given up") {
+  Orchard orchard(1);
+  with_fleet(orchard, [](Fleet& fleet, RedisPlace&) -> awaitable<void> {
+    Replicated replicated(fleet.orchard);
+    auto* router = co_await replicated.start(fleet, 50ms);
+    replicated.link.delay(Direction::to_client, 30s);
+    FoundFiles found(fleet.executor, 50);
+    std::vector<Missing> missing;
+    auto begin = Clock::now();
+    auto answer = co_await router->search(Replicated::long_query(), missing, &found);
+    auto took = Clock::now() - begin;
+    found.end();
+    REQUIRE(answer);
+    CHECK(missing.empty());
+    CHECK(answer->is_complete);
+    CHECK(answer->match_count == Replicated::lines + 3);
+    CHECK(took < 20s);
+    auto told = co_await found.next();
+    CHECK(std::ranges::count(told, '\n') == 4);
+    auto is_given_up = [](FleetNode& slow) { return slow.info().running == 0; };
+    co_await eventually(20s, "the slow one has nothing to do", is_given_up, *replicated.near);
+    // It answered nothing at all, so for a while it is not asked first.
+    begin = Clock::now();
+    answer = co_await router->search(ask_for("apple_0_1"), missing);
+    CHECK(Clock::now() - begin < 20s);
+    REQUIRE(answer);
+    CHECK(answer->files.size() == 1);
+    replicated.link.heal();
   });
 }
 
