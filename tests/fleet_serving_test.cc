@@ -350,6 +350,136 @@ TEST_CASE(
   });
 }
 
+namespace {
+
+// Adds this many megabytes of text that does not compress well.
+void fill(const Orchard::Repository& repository, int megabytes) {
+  std::mt19937_64 random(11);
+  for (int i = 0; i < megabytes; ++i) {
+    std::string text = fmt::format("int apple_m{};\n", i);
+    while (text.size() < (1u << 20))
+      text += fmt::format("int x{:x} = {}; // {:x}\n", random(), random() % 1000, random());
+    repository.write(fmt::format("m{}.c", i), text);
+  }
+  repository.commit();
+}
+
+void push(const Orchard::Repository& repository) {
+  repository.write("new.c", "int apple_new;\n");
+  repository.commit();
+}
+
+auto lacks = [](Router& router) {
+  const auto& repos = router.table().repos();
+  return repos.contains("r0") && repos.find("r0")->second.slots.at(0).note.lacks_bytes > 0;
+};
+
+}  // namespace
+
+TEST_CASE("a node that is nearly full follows the commits of a large repository") {
+  Orchard orchard(1);
+  fill(orchard.repositories[0], 12);
+  with_fleet(orchard, [](Fleet& fleet, RedisPlace&) -> awaitable<void> {
+    co_await fleet.add(0, 1);
+    auto& router = fleet.start_router();
+    auto settings = fleet.node_settings("n1");
+    settings.shelf.budget_bytes = 38u << 20;  // a second full build would not fit
+    settings.delta_from = 1u << 20;
+    fleet.start_node(std::move(settings));
+    std::size_t files = 15;
+    co_await eventually(60s, "it is served", finds_all, router, files);
+    co_await router.settled();
+    push(fleet.orchard.repositories[0]);
+    files = 16;
+    co_await eventually(60s, "the new commit is served", finds_all, router, files);
+  });
+}
+
+TEST_CASE("others are compressed for a new commit that has no room, and it is served then") {
+  Orchard orchard(2);
+  for (int i : {0, 1}) fill(orchard.repositories[static_cast<std::size_t>(i)], 12);
+  with_fleet(orchard, [](Fleet& fleet, RedisPlace&) -> awaitable<void> {
+    auto& router = fleet.start_router();
+    auto settings = fleet.node_settings("n1");
+    settings.shelf.budget_bytes = 60u << 20;
+    auto& node = fleet.start_node(std::move(settings));
+    for (int i : {0, 1}) {
+      co_await fleet.add(i, i + 1);
+      std::size_t files = 15 * static_cast<std::size_t>(i + 1);
+      co_await eventually(60s, "it is served", finds_all, router, files);
+      co_await router.settled();
+    }
+    CHECK(node.part->shelf().counters().demoted == 0);
+    push(fleet.orchard.repositories[0]);
+    std::size_t files = 31;
+    co_await eventually(60s, "the new commit is served", finds_all, router, files);
+    CHECK(node.part->shelf().counters().demoted > 0);
+    CHECK(node.part->shelf().counters().evicted == 0);
+    auto lacks_nothing = [](Router& where) { return !lacks(where); };
+    co_await eventually(20s, "nothing is lacking", lacks_nothing, router);
+  });
+}
+
+TEST_CASE("of a new commit that finds no room at all the catalog says how much it needs") {
+  Orchard orchard(1);
+  fill(orchard.repositories[0], 12);
+  with_fleet(orchard, [](Fleet& fleet, RedisPlace&) -> awaitable<void> {
+    co_await fleet.add(0, 1);
+    auto& router = fleet.start_router();
+    auto settings = fleet.node_settings("n1");
+    settings.shelf.budget_bytes = 38u << 20;
+    fleet.start_node(std::move(settings));
+    std::size_t files = 15;
+    co_await eventually(60s, "it is served", finds_all, router, files);
+    co_await router.settled();
+    push(fleet.orchard.repositories[0]);
+    co_await eventually(60s, "it is behind", lacks, router);
+    auto as_before = co_await finds(router, "apple_", files);
+    CHECK(as_before);
+    CHECK(router.table().repos().at("r0").slots.at(0).note.lacks_bytes > 28u << 20);
+    // Until the origin takes the commit back.
+    fleet.orchard.repositories[0].run({"reset", "-q", "--hard", "HEAD~1"});
+    auto lacks_nothing = [](Router& where) { return !lacks(where); };
+    co_await eventually(60s, "nothing is lacking", lacks_nothing, router);
+  });
+}
+
+TEST_CASE(
+    "what is pinned while memory is full takes the place of another, though nobody asks for it") {
+  Orchard orchard(2);
+  fill(orchard.repositories[0], 10);
+  with_fleet(orchard, [](Fleet& fleet, RedisPlace&) -> awaitable<void> {
+    co_await fleet.add(0, 1);
+    auto& router = fleet.start_router();
+    auto settings = fleet.node_settings("n1");
+    settings.shelf.budget_bytes = 36u << 20;
+    settings.shelf.youth = 0s;
+    settings.shelf.cool_down = 0s;
+    auto& node = fleet.start_node(std::move(settings));
+    std::size_t files = 13;
+    co_await eventually(60s, "the large one is served", finds_all, router, files);
+    co_await router.settled();
+    co_await fleet.add(1, 2);
+    // Its size is not known, and that needs more room than there is even if the other is compressed.
+    auto is_known = [](Router& where) { return where.table().repos().contains("r1"); };
+    co_await eventually(60s, "the router knows the other one", is_known, router);
+    CHECK(node.part->shelf().counters().evicted == 0);
+    RepoSpec spec{.url = fleet.orchard.url(1), .is_pinned = true};
+    RowChange change;
+    change.spec = to_json(spec);
+    change.rank = rank_of(spec, 0, 0);
+    auto changed =
+        co_await fleet.catalog.change(row_key("r1", 0), std::move(change), Clock::now() + 20s);
+    REQUIRE(changed);
+    auto is_served = [](Router& where) {
+      const auto& repos = where.table().repos();
+      return repos.contains("r1") && repos.find("r1")->second.is_served();
+    };
+    co_await eventually(60s, "the pinned one is served", is_served, router);
+    CHECK(node.part->shelf().counters().evicted == 1);
+  });
+}
+
 TEST_CASE("the replicas of a node that drains go to the zone that has no other") {
   Orchard orchard(6);
   with_fleet(orchard, [](Fleet& fleet, RedisPlace&) -> awaitable<void> {
