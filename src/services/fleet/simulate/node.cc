@@ -150,6 +150,7 @@ fleet::NodeInfo ModelNode::info() const {
   info.hot_bytes = process_->shelf.hot();
   info.repos = process_->owned.size();
   info.is_draining = process_->is_draining;
+  info.busy_percent = static_cast<std::uint64_t>(100 * busy_);
   return info;
 }
 

@@ -5,6 +5,7 @@
 
 #include "services/fleet/plan/demand.h"
 #include "services/fleet/simulate/node.h"
+#include "services/fleet/simulate/scaling.h"
 
 namespace warren::fleet_sim {
 
@@ -18,7 +19,8 @@ constexpr std::size_t most_drained = 8;
 
 class Simulation {
  public:
-  explicit Simulation(const Terms& terms) : stage_(terms), traffic_(terms.seed + 2) {}
+  explicit Simulation(const Terms& terms)
+      : stage_(terms), traffic_(terms.seed + 2), scaling_(stage_, terms.seed + 3) {}
   Outcome run();
 
  private:
@@ -65,6 +67,7 @@ class Simulation {
 
   Stage stage_;
   Chance traffic_;
+  ScalingModel scaling_;
   std::vector<double> popularity_;  // summed up
   std::vector<int> pinned_later_;   // repositories
   fleet::Demand demand_;
@@ -466,6 +469,7 @@ void Simulation::finish() {
   outcome.ready_at_end = stage_.catalog.ready();
   outcome.claimed = spread_of(std::move(claimed_));
   outcome.served = spread_of(outcome.served_seconds);
+  if (terms().scaling.is_on) outcome.scaled = scaling_.result();
   outcome.pinned_later = static_cast<int>(pinned_later_.size());
   for (int repo : pinned_later_)
     outcome.pinned_later_served +=
@@ -492,6 +496,7 @@ Outcome Simulation::run() {
   plan_faults();
   next_query();
   if (terms().records_demand) tell_demand();
+  if (terms().scaling.is_on) scaling_.start();
   if (terms().pins_later > 0) stage_.agenda.at(part(0.4), [this] { pin_some(); });
   sample();
   auto end = Time(terms().length);
