@@ -107,8 +107,8 @@ class SearchCommand {
   Result<search::Answer> next_page() {
     if (options_.fleet.empty()) return search::search(*index_.segments, query_, options_.terms);
     missing_.clear();
-    auto page = ask_fleet(context_, {options_.fleet, options_.fleet_token}, options_.query,
-                          options_.terms, options_.timeout, missing_);
+    auto page = ask_fleet(context_, {options_.fleet, options_.fleet_token, options_.fleet_tls},
+                          options_.query, options_.terms, options_.timeout, missing_);
     if (page && options_.show.form != SearchShow::Form::json)
       for (auto& file : page->files) file.path = file.repo + "/" + file.path;
     return page;

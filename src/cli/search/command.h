@@ -8,6 +8,7 @@
 #include "cli/cli.h"
 #include "cli/search/index.h"
 #include "cli/search/output.h"
+#include "net/http/tls.h"
 #include "search/query/search.h"
 
 namespace warren::cli {
@@ -22,6 +23,7 @@ struct SearchOptions {
   std::vector<std::string> refs;
   bool has_stats = false, lists_skipped = false;
   std::string fleet = {}, fleet_token = {};  // from --fleet; empty searches locally
+  std::optional<TlsContext> fleet_tls = {};
 };
 
 // Exit codes as for grep: 0 found, 1 nothing found, 2 an error.

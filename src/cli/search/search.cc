@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <thread>
 
+#include "cli/fleet/settings.h"
 #include "cli/search/command.h"
 
 namespace warren::cli {
@@ -176,6 +177,11 @@ Result<Exit> read_and_run(const Flags& flags, const Context& context) {
     auto config = load_config(context);
     if (!config) return std::unexpected(config.error());
     options.fleet_token = config->text("fleet.token");
+    if (options.fleet.starts_with("https://")) {
+      auto tls = tls_of(*config);
+      if (!tls) return std::unexpected(tls.error());
+      options.fleet_tls = *std::move(tls);
+    }
   }
   return run_search(std::move(options), context);
 }

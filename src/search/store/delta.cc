@@ -46,6 +46,7 @@ class Change {
   }
 
   bool wants_rebuild(std::size_t delta_from) const;
+  MemoryForecast forecast(const UpdateTerms& terms) const;
   Result<SegmentListPtr> rebuild(const ReadEntries& read, const UpdateTerms& terms);
   Result<SegmentListPtr> extend(const ReadEntries& read, const UpdateTerms& terms);
 
@@ -138,6 +139,14 @@ bool Change::wants_rebuild(std::size_t delta_from) const {
          dead_bytes_ * 5 > bytes_;
 }
 
+MemoryForecast Change::forecast(const UpdateTerms& terms) const {
+  if (wants_rebuild(terms.delta_from)) return forecast_memory(listing_, terms.build);
+  Listing part;
+  part.source = listing_.source;
+  for (const auto* entry : changed_) part.entries.push_back(*entry);
+  return forecast_memory(part, terms.build);
+}
+
 Result<> Change::collect(const ReadEntries& read, const std::vector<const TreeEntry*>& entries,
                          SegmentBuilder& builder) {
   std::vector<TreeEntry> unknown;
@@ -187,6 +196,11 @@ Result<SegmentListPtr> Change::extend(const ReadEntries& read, const UpdateTerms
   return std::make_shared<const SegmentList>(std::move(after));
 }
 
+const SegmentList& list_of(const SegmentListPtr& current) {
+  static const SegmentList nothing;
+  return current ? *current : nothing;
+}
+
 }  // namespace
 
 Result<SegmentListPtr> update_repository(const std::string& path, std::vector<std::string> refs,
@@ -206,10 +220,14 @@ Result<SegmentListPtr> update_repository(const std::string& path, std::vector<st
 
 Result<SegmentListPtr> update_listing(Listing listing, const ReadEntries& read,
                                       const SegmentListPtr& current, const UpdateTerms& terms) {
-  static const SegmentList nothing;
-  Change change(current ? *current : nothing, std::move(listing));
+  Change change(list_of(current), std::move(listing));
   return change.wants_rebuild(terms.delta_from) ? change.rebuild(read, terms)
                                                 : change.extend(read, terms);
+}
+
+MemoryForecast forecast_update(const Listing& listing, const SegmentListPtr& current,
+                               const UpdateTerms& terms) {
+  return Change(list_of(current), listing).forecast(terms);
 }
 
 }  // namespace warren::search

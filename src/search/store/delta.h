@@ -17,6 +17,7 @@
 
 #include "search/index/segment.h"
 #include "search/source/repository.h"
+#include "search/store/memory.h"
 
 namespace warren::search {
 
@@ -42,5 +43,10 @@ using ReadEntries = std::function<Result<>(std::span<const TreeEntry> entries,
                                            std::vector<Skipped>& skipped, const Take& take)>;
 Result<SegmentListPtr> update_listing(Listing listing, const ReadEntries& read,
                                       const SegmentListPtr& current, const UpdateTerms& terms = {});
+
+// The memory that update_listing() needs for the same arguments, in addition to `current`: a delta needs
+// memory for the changed files, a rebuild for the whole repository.
+MemoryForecast forecast_update(const Listing& listing, const SegmentListPtr& current,
+                               const UpdateTerms& terms = {});
 
 }  // namespace warren::search

@@ -102,6 +102,28 @@ TEST_CASE("a small repository is built anew, and texts that did not change are n
   CHECK(live(*next).find("f3.c")->second == live(*list).find("f3.c")->second);
 }
 
+TEST_CASE("a delta is forecast to take memory for what it changes, and a rebuild for everything") {
+  Repository repository;
+  for (int i = 0; i < 20; ++i)
+    repository.write(fmt::format("f{}.c", i), std::string(1u << 20, static_cast<char>('a' + i)));
+  repository.commit();
+  auto list = update(repository, nullptr, {"main"}, 0);
+  repository.write("f3.c", std::string(1u << 20, '3'));
+  repository.commit();
+  auto listing = list_repository(repository.path.string(), {"main"}, {});
+  REQUIRE(listing);
+  UpdateTerms terms;
+  terms.delta_from = 1u << 20;
+  auto whole = forecast_memory(*listing).peak;
+  CHECK(whole > 40u << 20);
+  auto delta = forecast_update(*listing, list, terms).peak;
+  CHECK(delta > 2u << 20);
+  CHECK(delta < 12u << 20);
+  CHECK(forecast_update(*listing, nullptr, terms).peak == whole);
+  terms.delta_from = 100u << 20;
+  CHECK(forecast_update(*listing, list, terms).peak == whole);
+}
+
 TEST_CASE("a delta keeps only the changed files and shares the rest") {
   Repository repository;
   for (int i = 0; i < 200; ++i)
