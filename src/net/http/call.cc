@@ -11,10 +11,11 @@ constexpr int most_early_answers = 8;  // 100, 103
 
 }  // namespace
 
-HttpCall::HttpCall(std::shared_ptr<HttpPool::Core> core, HttpUrl to, Request request,
+HttpCall::HttpCall(std::shared_ptr<HttpPool::Core> core, HttpUrl to, HttpPeer peer, Request request,
                    Clock::time_point deadline)
     : core_(std::move(core)),
       to_(std::move(to)),
+      peer_(std::move(peer)),
       request_(std::move(request)),
       deadline_(deadline) {}
 
@@ -22,10 +23,10 @@ HttpCall::~HttpCall() {
   if (!link_) return;
   bool is_over = keeps_alive_ && in_ && in_->skip_arrived() && out_ && out_->is_whole();
   if (is_over) {
-    core_->give_back(to_, std::move(link_));
+    core_->give_back(to_, peer_, std::move(link_));
   } else {
     link_.reset();
-    core_->gone(to_);
+    core_->gone(to_, peer_);
   }
 }
 
@@ -40,7 +41,7 @@ BodyReader& HttpCall::in() {
 }
 
 Async<> HttpCall::send(bool on_new_connection) {
-  auto link = co_await core_->take(to_, on_new_connection, deadline_);
+  auto link = co_await core_->take(to_, peer_, on_new_connection, deadline_);
   if (!link) co_return std::unexpected(link.error());
   link_ = *std::move(link);
   link_->begin(deadline_);
@@ -65,7 +66,7 @@ Async<HttpReply> HttpCall::answer() {
   if (!is_stale || !is_reading || request_.streamed) co_return reply;
   out_.reset();
   link_.reset();
-  core_->gone(to_);
+  core_->gone(to_, peer_);
   auto sent = co_await send(true);
   if (!sent) co_return std::unexpected(sent.error());
   co_return co_await read_head();

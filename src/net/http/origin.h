@@ -13,9 +13,10 @@ struct HttpPool::Core : std::enable_shared_from_this<HttpPool::Core> {
 
   // The call gives the link back, or reports that it is gone. With `anew`, the link is a new
   // connection.
-  Async<std::unique_ptr<HttpLink>> take(HttpUrl to, bool anew, Clock::time_point deadline);
-  void give_back(const HttpUrl& to, std::unique_ptr<HttpLink> link);
-  void gone(const HttpUrl& to);
+  Async<std::unique_ptr<HttpLink>> take(HttpUrl to, HttpPeer peer, bool anew,
+                                        Clock::time_point deadline);
+  void give_back(const HttpUrl& to, const HttpPeer& peer, std::unique_ptr<HttpLink> link);
+  void gone(const HttpUrl& to, const HttpPeer& peer);
   void drop_idle(Clock::time_point used_before);
   void stop();
   Counters counters() const;

@@ -10,8 +10,9 @@
 //
 // A call owns its connection until its answer has been read completely. If the call is dropped
 // before that, the connection is closed, so neither side takes half a body for a complete one. The
-// number of connections to each origin (scheme, host and port) is limited, and so is the number of
+// number of connections to each origin (scheme, host, port and peer) is limited, and so is the number of
 // calls that wait for one. They are served in order.
+#include <functional>
 #include <memory>
 #include <optional>
 
@@ -34,6 +35,19 @@ struct HttpPoolTerms {
   std::optional<TlsContext> tls = std::nullopt;  // for https://: see tls_for_client
 };
 
+// Tells apart the servers that listen at one address one after the other. A connection to one of them is
+// never used for another.
+struct HttpPeer {
+  HttpPeer() = default;
+  HttpPeer(std::string who, std::function<Result<>()> confirms)
+      : id(std::move(who)), confirm(std::move(confirms)) {}
+
+  std::string id = {};
+  // Called after each new connection is made and before anything is sent on it: checks that the peer is
+  // the one that accepted it. The call fails with its error.
+  std::function<Result<>()> confirm = nullptr;
+};
+
 class HttpLink;
 class HttpCall;
 
@@ -49,10 +63,18 @@ class HttpPool {
   // without TLS, or line ends in the head), unavailable, denied (a certificate), timeout,
   // overloaded (too many wait), unknown_outcome.
   Async<std::unique_ptr<HttpCall>> begin(HttpUrl to, HttpAsk ask, std::optional<BodyEnd> streamed,
-                                         Clock::time_point deadline);
+                                         Clock::time_point deadline, HttpPeer peer);
+  Async<std::unique_ptr<HttpCall>> begin(HttpUrl to, HttpAsk ask, std::optional<BodyEnd> streamed,
+                                         Clock::time_point deadline) {
+    return begin(std::move(to), std::move(ask), streamed, deadline, HttpPeer());
+  }
   // Like begin(), and reads the whole answer. Errc::overloaded: its body is longer than `most`.
+  Async<HttpReply> ask(HttpUrl to, HttpAsk ask, Clock::time_point deadline, std::size_t most,
+                       HttpPeer peer);
   Async<HttpReply> ask(HttpUrl to, HttpAsk ask, Clock::time_point deadline,
-                       std::size_t most = 16u << 20);
+                       std::size_t most = 16u << 20) {
+    return this->ask(std::move(to), std::move(ask), deadline, most, HttpPeer());
+  }
   // Closes idle connections.
   void drop_idle();
 
@@ -93,13 +115,14 @@ class HttpCall {
     std::string method, head, body;
     std::optional<BodyEnd> streamed;
   };
-  HttpCall(std::shared_ptr<HttpPool::Core> core, HttpUrl to, Request request,
+  HttpCall(std::shared_ptr<HttpPool::Core> core, HttpUrl to, HttpPeer peer, Request request,
            Clock::time_point deadline);
   Async<> send(bool on_new_connection);
   Async<HttpReply> read_head();
 
   std::shared_ptr<HttpPool::Core> core_;
   HttpUrl to_;
+  HttpPeer peer_;
   Request request_;  // kept so that it can be sent again
   Clock::time_point deadline_;
   std::unique_ptr<HttpLink> link_;

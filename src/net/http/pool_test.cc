@@ -231,6 +231,45 @@ TEST_CASE("a connection that the server closed is replaced, also for what change
   });
 }
 
+TEST_CASE(
+    "a connection to one peer is not used for another, and a peer that is not confirmed is sent "
+    "nothing") {
+  with_origin([](HttpServer& server, Seen&) -> awaitable<void> {
+    HttpPool pool(co_await asio::this_coro::executor, {});
+    auto url = *parse_web_url(server.url());
+    int confirmed = 0;
+    auto peer_called = [&confirmed](std::string id) {
+      return HttpPeer(std::move(id), [&confirmed]() -> Result<> {
+        ++confirmed;
+        return ok;
+      });
+    };
+    for (std::string id : {"one", "one", "two", "one"}) {
+      HttpAsk question{"GET", "/a"};
+      auto peer = peer_called(id);
+      auto deadline = Clock::now() + 20s;
+      auto reply = co_await pool.ask(url, std::move(question), deadline, 1000, std::move(peer));
+      REQUIRE(reply);
+    }
+    CHECK(pool.counters().connected == 2);
+    CHECK(pool.counters().reused == 2);
+    CHECK(confirmed == 2);
+
+    auto requests = server.counters().requests;
+    HttpPeer stranger("three",
+                      []() -> Result<> { return fail(Errc::unavailable, "it is another"); });
+    HttpAsk question{"POST", "/a", "X-Secret: do not tell\r\n", "body"};
+    auto deadline = Clock::now() + 20s;
+    auto reply = co_await pool.ask(url, std::move(question), deadline, 1000, std::move(stranger));
+    REQUIRE(!reply);
+    CHECK(reply.error().code == Errc::unavailable);
+    CHECK(reply.error().what == "it is another");
+    CHECK(co_await ask(pool, url, "/a"));
+    CHECK(server.counters().requests == requests + 1);
+    CHECK(pool.counters().waiting == 0);
+  });
+}
+
 TEST_CASE("so many connections and so many who wait, in order, and no more") {
   with_origin([](HttpServer& server, Seen&) -> awaitable<void> {
     HttpPoolTerms terms;

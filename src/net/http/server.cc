@@ -194,8 +194,15 @@ HttpServer::Handler reading(std::function<HttpAnswer(const HttpRequest&)> answer
   };
 }
 
-// localhost, or the address itself; with or without the port.
+// localhost, or the address itself; with or without the port. Of the other names the port is that of
+// whoever passes requests on.
 bool HttpServer::is_here(std::string_view host) const {
+  auto colon = host.rfind(':');
+  auto digits = colon == host.npos ? std::string_view() : host.substr(colon + 1);
+  bool has_port = colon != host.npos && digits.find_first_not_of("0123456789") == digits.npos;
+  auto bare = has_port ? host.substr(0, colon) : host;
+  for (const auto& name : terms_.names)
+    if (same_word(bare, name) || same_word(bare, "[" + name + "]")) return true;
   for (const auto& name : {std::string("localhost"), terms_.address, "[" + terms_.address + "]"})
     if (host == name || host == fmt::format("{}:{}", name, port_)) return true;
   return false;

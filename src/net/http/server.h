@@ -38,6 +38,8 @@ struct HttpTerms {
   // A request for a name that is not this machine's is refused, since a
   // browser may be led here by a foreign page under a name of its own.
   bool is_for_this_machine = true;
+  // Other names that requests may have then, such as those that a proxy on this machine passes on.
+  std::vector<std::string> names = {};
   // From the first byte of a request to its last, and for an answer that was given at once. What is
   // streamed has so long for each piece.
   std::chrono::milliseconds request_time = 10s;

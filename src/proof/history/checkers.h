@@ -158,8 +158,8 @@ class LeaseJudge {
 
 struct MirrorBounds {
   Clock::duration slack{};  // for scheduling, before a claimed age is measured
-  // A write may vanish if it was acknowledged this long before a fault that loses data, while the
-  // fault lasts, or this long after it (by a primary that does not know yet).
+  // A write may vanish if it was acknowledged this long before a fault that loses data, or this
+  // long after it (by a primary that does not know yet).
   Clock::duration lost_before{}, lost_after{};
   std::uint64_t first_of_epoch = 0;  // the counter of the first id of each epoch
 };
@@ -202,7 +202,7 @@ class MirrorJudge {
   std::vector<Token> log_;
   std::vector<const MirrorEvent*> log_events_;  // events with a digest, by id
   std::vector<const MirrorEvent*> by_process_;
-  std::vector<Window> faults_;
+  std::vector<Clock::time_point> faults_;
 };
 
 // I12: what was taken is given back.

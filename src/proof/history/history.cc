@@ -202,9 +202,7 @@ void MirrorHistory::history_rewritten(Clock::time_point at, ProcessId reader, To
   write(at, MirrorEvent::Kind::history_rewritten, reader, from);
 }
 
-void MirrorHistory::data_lost(Clock::time_point at, Clock::duration lasts) {
-  write(at, MirrorEvent::Kind::data_lost).age = lasts;
-}
+void MirrorHistory::data_lost(Clock::time_point at) { write(at, MirrorEvent::Kind::data_lost); }
 
 void MirrorHistory::logged(Clock::time_point at, Token id, std::uint64_t digest) {
   write(at, MirrorEvent::Kind::logged, 0, id).digest = digest;

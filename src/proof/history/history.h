@@ -113,7 +113,7 @@ struct MirrorEvent {
     logged,             // after the run: this id is in the server's log
     contents,           // after the run: what the reader has, as a digest
     server_contents,    // after the run: what the server has
-    data_lost,          // a fault that may lose acknowledged writes; age: how long it lasts
+    data_lost,          // a fault that may lose acknowledged writes
   };
   Clock::time_point at;
   Clock::duration age{};
@@ -134,7 +134,7 @@ class MirrorHistory {
             std::uint64_t digest = 0);
   void session_read(Clock::time_point at, ProcessId reader, Token id, Clock::duration age);
   void history_rewritten(Clock::time_point at, ProcessId reader, Token from);
-  void data_lost(Clock::time_point at, Clock::duration lasts = {});
+  void data_lost(Clock::time_point at);
   // Call these once the writers have ended and the readers had time to follow. `digest` is of a
   // replay of the log up to here, or 0.
   void logged(Clock::time_point at, Token id, std::uint64_t digest = 0);

@@ -27,7 +27,7 @@ MirrorJudge::MirrorJudge(const MirrorHistory& history, MirrorBounds bounds)
   for (auto& event : history.events()) {
     if (event.kind == Kind::logged) log_.push_back(event.id);
     if (event.kind == Kind::logged && event.digest != 0) log_events_.push_back(&event);
-    if (event.kind == Kind::data_lost) faults_.push_back({event.at, event.at + event.age});
+    if (event.kind == Kind::data_lost) faults_.push_back(event.at);
     by_process_.push_back(&event);
   }
   std::ranges::sort(log_);
@@ -50,9 +50,9 @@ Violation MirrorJudge::violation(const char* invariant, std::string what,
 bool MirrorJudge::is_logged(Token id) const { return std::ranges::binary_search(log_, id); }
 
 bool MirrorJudge::may_be_lost(const MirrorEvent& acknowledged) const {
-  return std::ranges::any_of(faults_, [&](const Window& fault) {
-    return fault.from - bounds_.lost_before <= acknowledged.at &&
-           acknowledged.at <= fault.until + bounds_.lost_after;
+  return std::ranges::any_of(faults_, [&](Clock::time_point fault) {
+    return fault - bounds_.lost_before <= acknowledged.at &&
+           acknowledged.at <= fault + bounds_.lost_after;
   });
 }
 
