@@ -62,7 +62,7 @@ struct Settings {
   std::chrono::milliseconds connect_timeout = 2s;  // TCP, TLS and the prologue together
   std::chrono::milliseconds command_timeout = 2s;  // for calls that give no deadline of their own
   std::chrono::milliseconds ping_interval = 2s;    // an idle connection is asked whether it lives
-  std::chrono::milliseconds silence_limit = 5s;    // no byte for so long with calls waiting: broken
+  std::chrono::milliseconds silence_limit = 5s;    // no answer for so long: it is broken
   std::chrono::milliseconds backoff_least = 10ms;
   std::chrono::milliseconds backoff_most = 1s;
   std::size_t max_calls = 64u << 10;  // waiting for an answer, per connection
