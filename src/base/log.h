@@ -8,7 +8,7 @@
 //
 // The module is what stands before the first dot of the event; levels can be set per module. Any
 // thread may log. An event is one line whatever is in its facts: what could end a line, move a
-// cursor or break the encoding is escaped or replaced.
+// cursor, turn the direction of reading, hide, or break the encoding is escaped or replaced.
 #include <fmt/format.h>
 
 #include <array>
