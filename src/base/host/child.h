@@ -20,6 +20,9 @@ struct ChildTerms {
   std::size_t file_bytes = 1u << 20;     // of a file that it writes
   std::vector<int> descriptors = {};     // ours, which it gets as 3, 4, … whatever they are here
   int stop = -1;                         // one of ours; once it is readable, nobody waits any more
+  // run_child() ends a child that is silent, uses no processor time and does not wait for a disk for
+  // this long, twice in a row: it has opened a pipe to which nothing is written. 0: no such check.
+  std::chrono::seconds idle{0};
 };
 
 // It gets our pipes, the descriptors that are named, and nothing else of ours. It dies with this
@@ -45,6 +48,8 @@ class Child {
   // What it wrote to its error output: at most the first 64 KB, more is lost.
   std::string errors() const;
   std::string complaint() const;  // at most 1 KB of that, as one line
+  // The processor time that it has used; empty if it runs, waits for a disk, or cannot be looked at.
+  std::string activity() const;
 
  private:
   Child() = default;
@@ -58,8 +63,12 @@ class Child {
 void kill_children();
 
 // Runs it to its end with an input and gives its output; refused with its own words otherwise.
-// Errc::timeout: it was silent for five minutes.
+// Errc::timeout: it was silent for five minutes, or idle. Errc::overloaded: it says more.
 Result<std::string> run_child(const ChildTerms& terms, std::string_view input,
                               std::size_t most_output);
+// The same, but passes the output to `take` piece by piece as it comes. An error of `take` ends the
+// child.
+using TakeOutput = std::function<Result<>(std::string_view piece)>;
+Result<> run_child(const ChildTerms& terms, std::string_view input, const TakeOutput& take);
 
 }  // namespace warren

@@ -7,6 +7,7 @@
 //     upload packs, credential helpers         and an object that is not there is not fetched
 //   pagers, editors, aliases, gpg            no command below has one, or is one
 //   filters, textconv, drivers, by any name  no command below looks into files of the working tree
+//   core.excludesFile, core.attributesFile   ours stand above them: a pipe there would hold git up
 //
 // A repository's settings are hostile input like its files: a tool in a container that may write
 // the workspace may write .git/config, also while git runs. So nothing depends on what they say at
@@ -40,8 +41,9 @@ Repository repository_in(const std::filesystem::path& folder);
 // That of the nearest folder, from this one upwards, which has a working tree.
 std::optional<Repository> repository_around(std::filesystem::path folder);
 
-// Whose settings are obeyed besides ours. A person's own are his: his ignore rules, and in a
-// PrivateGit his filters. None of the repository's may run a program in either case.
+// Whose settings are obeyed besides ours. A person's own settings are trusted: the ignore rules, if
+// their file has an absolute path and is a regular file, and in a PrivateGit the filters. No setting
+// of the repository runs a program in either case, nor names a file of rules.
 enum class Obeys { nobody, person };
 
 // cat-file, check-ignore, for-each-ref, ls-files, ls-tree, rev-parse, update-ref, and worktree add
