@@ -14,6 +14,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -31,6 +32,11 @@ struct Setting {
   // Fails with Errc::invalid and says what is allowed ("use a whole number"). Not called for an
   // empty fallback. If the error text repeats a secret, the text is not shown.
   std::function<Result<>(std::string_view value)> check = nullptr;
+  // The settings that name the server to which this one belongs. If a flag or a variable gives one
+  // of them, the file's value of this setting does not count: a password is meant for the server
+  // that the same file names, and a file must not weaken the check of a server that is named
+  // elsewhere.
+  std::vector<std::string> belongs_to = {};
 };
 
 // Common checks.
@@ -41,12 +47,26 @@ Result<std::chrono::milliseconds> parse_duration(std::string_view text);  // 250
 
 struct ConfigSources {
   std::map<std::string, std::string> flags;        // by setting name, without the dashes
-  std::map<std::string, std::string> environment;  // an empty value counts as unset
-  std::string file;                                // empty for no file; must exist otherwise
+  std::map<std::string, std::string> environment;  // an empty value counts as not set
+  std::string file;                                // empty: none. Must exist when it is given
+  std::optional<std::string> file_text = {};       // its text, if it was read already
+  bool is_found = false;  // no flag or variable names it: it lies in the current folder
 };
 
-// The environment of this process, for ConfigSources.
+// The settings that a file's text gives, with secrets masked. Values are not checked. Errors are
+// those of Config::load.
+struct FileSetting {
+  std::string name, shown;
+};
+Result<std::vector<FileSetting>> settings_in_file(const std::vector<Setting>& settings,
+                                                  const std::string& path, std::string_view text);
+
+// The process' own, for ConfigSources.
 std::map<std::string, std::string> process_environment();
+// Removes secrets from the environment of this process, also as /proc shows it to every program of the
+// same user: values of secret settings, and of settings with a password in a URL. Before any thread, and
+// not in a process that starts another one which needs them.
+void hide_secrets(const std::vector<Setting>& settings);
 
 class Config {
  public:
@@ -76,6 +96,8 @@ class Config {
   static std::string shown(const Value& value);
 
  private:
+  void leave_out_strangers(const std::map<std::string, std::string>& given);
+
   std::vector<std::unique_ptr<Setting>> settings_;  // values_ point at these
   std::vector<Value> values_;
 };

@@ -4,7 +4,9 @@
 
 namespace warren {
 
-// HMAC-SHA256, as 64 lowercase hex digits.
+// SHA-256, as 64 lower-case hex digits.
+std::string sha256(std::string_view text);
+// HMAC-SHA256, as 64 lower-case hex digits.
 std::string hmac_sha256(std::string_view key, std::string_view text);
 
 }  // namespace warren

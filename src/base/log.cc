@@ -14,6 +14,7 @@
 
 #include "base/clock.h"
 #include "base/nearest.h"
+#include "base/printable.h"
 #include "base/utf8.h"
 
 namespace warren::log {
@@ -98,9 +99,13 @@ const State& current() {
   return state ? *state : *unconfigured();
 }
 
-// Characters that some program treats as a line end, or a terminal as a command.
-bool is_control(char32_t c) {
-  return c < 0x20 || (c >= 0x7f && c < 0xa0) || c == 0x2028 || c == 0x2029;
+// As in JSON, also in logfmt: above U+FFFF there are two escapes.
+void append_escaped(std::string& out, char32_t c) {
+  auto unit = [&out](std::uint32_t half) {
+    fmt::format_to(std::back_inserter(out), "\\u{:04x}", half);
+  };
+  if (c > 0xffff) unit(0xd800 + ((c - 0x10000) >> 10));
+  unit(c > 0xffff ? 0xdc00 + ((c - 0x10000) & 0x3ff) : std::uint32_t(c));
 }
 
 void append_quoted(std::string& out, std::string_view text) {
@@ -111,8 +116,8 @@ void append_quoted(std::string& out, std::string_view text) {
       (out += '\\') += char(c);
     else if (c == '\n')
       out += "\\n";
-    else if (is_control(c) || (c == 0xfffd && length == 1))
-      fmt::format_to(std::back_inserter(out), "\\u{:04x}", std::uint32_t(c));
+    else if (is_unprintable(c) || (c == 0xfffd && length == 1))
+      append_escaped(out, c);
     else
       out += text.substr(0, length);
     text.remove_prefix(length);

@@ -6,9 +6,9 @@
 //   2026-01-31T23:59:59.123Z warn lease.lost name=indexer token=41 late_ms=210
 //   {"time":"2026-01-31T23:59:59.123Z","level":"warn","event":"lease.lost","name":"indexer",…}
 //
-// The module is the part of the event before the first dot. Levels can be set per module. Any
-// thread may log. An event is always one line: characters that could end a line, move a cursor or
-// break the encoding are escaped or replaced.
+// The module is what stands before the first dot of the event; levels can be set per module. Any
+// thread may log. An event is one line whatever is in its facts: what could end a line, move a
+// cursor, turn the direction of reading, hide, or break the encoding is escaped or replaced.
 #include <fmt/format.h>
 
 #include <array>

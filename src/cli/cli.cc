@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "cli/fleet/fleet.h"
 #include "cli/foghorn/foghorn.h"
+#include "cli/found_file.h"
 #include "cli/session/session.h"
 
 namespace warren::cli {
@@ -31,7 +32,14 @@ std::vector<Setting> all_settings() {
 }
 
 Result<Config> load_config(const Context& context) {
-  auto config = Config::load(all_settings(), context.sources);
+  auto sources = context.sources;
+  if (sources.is_found) {
+    auto file = read_found_file(context);
+    if (!file) return std::unexpected(file.error());
+    if (auto fine = check_found_file(*file); !fine) return std::unexpected(fine.error());
+    sources.file_text = std::move(file->text);
+  }
+  auto config = Config::load(all_settings(), sources);
   if (!config) return config;
   auto format = config->text("log.format") == "json" ? log::Format::json : log::Format::logfmt;
   log::Options options{format, config->text("log.level"), context.err.is_on(), ""};

@@ -462,7 +462,7 @@ Result<Settings> parse_url(std::string_view url) {
 
 std::vector<Setting> config_settings() {
   auto truth = one_of({"true", "false"});
-  return {
+  std::vector<Setting> all{
       {"redis.url", "REDIS_URL", "",
        "the server: redis://[user[:password]@]host[:port][/db], rediss://… with TLS, or "
        "unix:///path"},
@@ -492,6 +492,12 @@ std::vector<Setting> config_settings() {
       {"redis.command-timeout", "REDIS_COMMAND_TIMEOUT", "2s",
        "for an answer, where a call sets no deadline of its own", false, duration()},
   };
+  const std::vector<std::string> bound{"redis.password", "redis.sentinel-password",
+                                       "redis.tls-verify", "redis.tls-ca", "redis.tls-names"};
+  for (auto& setting : all)
+    if (std::ranges::find(bound, setting.name) != bound.end())
+      setting.belongs_to = {"redis.url", "redis.addrs", "redis.host"};
+  return all;
 }
 
 Result<Settings> settings_from(const Config& config) {

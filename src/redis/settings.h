@@ -59,10 +59,10 @@ struct Settings {
   TlsSettings tls;
   std::string client_name = "warren";
 
-  std::chrono::milliseconds connect_timeout = 2s;  // TCP, TLS and the initial commands together
-  std::chrono::milliseconds command_timeout = 2s;  // for calls without a deadline of their own
-  std::chrono::milliseconds ping_interval = 2s;    // how often an idle connection is checked
-  std::chrono::milliseconds silence_limit = 5s;    // broken if calls wait and no byte comes
+  std::chrono::milliseconds connect_timeout = 2s;  // TCP, TLS and the prologue together
+  std::chrono::milliseconds command_timeout = 2s;  // for calls that give no deadline of their own
+  std::chrono::milliseconds ping_interval = 2s;    // an idle connection is asked whether it lives
+  std::chrono::milliseconds silence_limit = 5s;    // no answer for so long: it is broken
   std::chrono::milliseconds backoff_least = 10ms;
   std::chrono::milliseconds backoff_most = 1s;
   std::size_t max_calls = 64u << 10;  // waiting for an answer, per connection

@@ -15,6 +15,7 @@
 #include <atomic>
 #include <cerrno>
 #include <cstring>
+#include <fstream>
 
 #include "base/causes.h"
 
@@ -265,26 +266,86 @@ void kill_children() {
     if (auto pid = place.load(); pid > 0) ::kill(-pid, SIGKILL);
 }
 
-Result<std::string> run_child(const ChildTerms& terms, std::string_view input,
-                              std::size_t most_output) {
+std::string Child::activity() const {
+  auto place = fmt::format("/proc/{}/", pid_);
+  std::string ran, line;
+  std::ifstream(place + "schedstat") >> ran;  // in nanoseconds
+  std::getline(std::ifstream(place + "stat"), line);
+  // "PID (name) S …": in state S a process waits for something other than a disk.
+  auto state = line.find_last_of(')');
+  bool is_asleep = state != line.npos && line.substr(state).starts_with(") S");
+  return is_asleep ? ran : "";
+}
+
+namespace {
+
+// Waits for output of a child for as long as its terms allow.
+class Patience {
+ public:
+  Patience(const Child& child, const ChildTerms& terms) : child_(child), idle_(terms.idle) {}
+
+  void has_spoken() {
+    silent_since_ = Clock::now();
+    before_.clear();
+  }
+  Clock::time_point wake_at() const {
+    auto last = silent_since_ + longest_silence;
+    return idle_ > 0s ? std::min(last, Clock::now() + idle_) : last;
+  }
+  // Asked when the child was silent until wake_at(). It takes two such waits to know that it is idle.
+  bool is_over() {
+    if (Clock::now() >= silent_since_ + longest_silence) return true;
+    auto now = child_.activity();
+    return !now.empty() && std::exchange(before_, now) == now;
+  }
+
+ private:
+  const Child& child_;
+  std::chrono::seconds idle_;
+  Clock::time_point silent_since_ = Clock::now();
+  std::string before_;
+};
+
+}  // namespace
+
+Result<> run_child(const ChildTerms& terms, std::string_view input, const TakeOutput& take) {
   auto child = Child::start(terms);
   if (!child) return std::unexpected(child.error());
-  std::string output;
   std::vector<char> buffer(256u << 10);
+  Patience patience(*child, terms);
   for (;;) {
-    auto got =
-        child->exchange(input, true, buffer.data(), buffer.size(), Clock::now() + longest_silence);
+    auto got = child->exchange(input, true, buffer.data(), buffer.size(), patience.wake_at());
+    if (!got && got.error().code == Errc::timeout) {
+      if (!patience.is_over()) continue;
+      return fail(Errc::timeout,
+                  "{} waits for something that does not come: is there a pipe in the "
+                  "place of a file?",
+                  terms.argv[0]);
+    }
     if (!got) return std::unexpected(within(terms.argv[0], got.error()));
     if (*got == 0) break;
-    if (output.size() + *got > most_output)
-      return fail(Errc::overloaded, "{} says more than {} MB", terms.argv[0], most_output >> 20);
-    output.append(buffer.data(), *got);
+    auto taken = take(std::string_view(buffer.data(), *got));
+    if (!taken) return taken;
+    patience.has_spoken();
   }
   if (int code = child->wait(); code != 0)
     return fail(Errc::refused, "{}",
                 code == 127                  ? terms.argv[0] + " is not there"
                 : child->complaint().empty() ? fmt::format("{} ended with {}", terms.argv[0], code)
                                              : child->complaint());
+  return ok;
+}
+
+Result<std::string> run_child(const ChildTerms& terms, std::string_view input,
+                              std::size_t most_output) {
+  std::string output;
+  auto done = run_child(terms, input, [&](std::string_view piece) -> Result<> {
+    if (output.size() + piece.size() > most_output)
+      return fail(Errc::overloaded, "{} says more than {} MB", terms.argv[0], most_output >> 20);
+    output += piece;
+    return ok;
+  });
+  if (!done) return std::unexpected(done.error());
   return output;
 }
 

@@ -15,11 +15,14 @@ namespace warren {
 
 struct ChildTerms {
   std::vector<std::string> argv;         // the first word is looked up in $PATH
-  std::vector<std::string> environment;  // "NAME=value"; the child gets nothing else
-  std::size_t memory_bytes = 0;          // limit on its address space; 0 for no limit
-  std::size_t file_bytes = 1u << 20;     // limit on each file it writes
-  std::vector<int> descriptors = {};     // ours; the child gets them as 3, 4, …
-  int stop = -1;                         // one of ours; waits end when it is readable
+  std::vector<std::string> environment;  // "NAME=value"; all that the child gets
+  std::size_t memory_bytes = 0;          // of its address space; 0: as much as it likes
+  std::size_t file_bytes = 1u << 20;     // of a file that it writes
+  std::vector<int> descriptors = {};     // ours, which it gets as 3, 4, … whatever they are here
+  int stop = -1;                         // one of ours; once it is readable, nobody waits any more
+  // run_child() ends a child that is silent, uses no processor time and does not wait for a disk for
+  // this long, twice in a row: it has opened a pipe to which nothing is written. 0: no such check.
+  std::chrono::seconds idle{0};
 };
 
 // The child inherits only the pipes and the listed descriptors. Destroying this object kills the
@@ -45,7 +48,9 @@ class Child {
   Result<int> wait(Clock::time_point deadline);
   // The first 64 KB of its error output. The rest is lost.
   std::string errors() const;
-  std::string complaint() const;  // at most 1 KB of errors(), as one line
+  std::string complaint() const;  // at most 1 KB of that, as one line
+  // The processor time that it has used; empty if it runs, waits for a disk, or cannot be looked at.
+  std::string activity() const;
 
  private:
   Child() = default;
@@ -58,9 +63,13 @@ class Child {
 // Kills all running children, for a process that is about to exit. Safe in a signal handler.
 void kill_children();
 
-// Runs the program to its end with this input and returns its output. If it fails, the error is
-// `refused` and quotes what the program wrote. Errc::timeout: it was silent for five minutes.
+// Runs it to its end with an input and gives its output; refused with its own words otherwise.
+// Errc::timeout: it was silent for five minutes, or idle. Errc::overloaded: it says more.
 Result<std::string> run_child(const ChildTerms& terms, std::string_view input,
                               std::size_t most_output);
+// The same, but passes the output to `take` piece by piece as it comes. An error of `take` ends the
+// child.
+using TakeOutput = std::function<Result<>(std::string_view piece)>;
+Result<> run_child(const ChildTerms& terms, std::string_view input, const TakeOutput& take);
 
 }  // namespace warren

@@ -1,12 +1,13 @@
 #pragma once
 // Runs git on repositories made by strangers. Warren runs git only this way.
 //
-//   what a repository may configure          why it does not run
-//   hooks, core.fsmonitor                    turned off by settings that override the repository's
-//   remotes: ext::, promisor, ssh, vcs,      no transport is allowed, whatever the repository says,
-//     upload packs, credential helpers         and missing objects are not fetched
-//   pagers, editors, aliases, gpg            no command below uses one
-//   filters, textconv, drivers, by any name  no command below reads files of the working tree
+//   what a repository may name               why it does not run
+//   hooks, core.fsmonitor                    turned off by settings that stand above its own
+//   remotes: ext::, promisor, ssh, vcs,      no transport is allowed, whatever its settings allow,
+//     upload packs, credential helpers         and an object that is not there is not fetched
+//   pagers, editors, aliases, gpg            no command below has one, or is one
+//   filters, textconv, drivers, by any name  no command below looks into files of the working tree
+//   core.excludesFile, core.attributesFile   ours stand above them: a pipe there would hold git up
 //
 // A repository's settings are as hostile as its files: a tool in a container that can write the
 // workspace can write .git/config, even while git runs. So nothing depends on what the settings say
@@ -40,8 +41,9 @@ Repository repository_in(const std::filesystem::path& folder);
 // The nearest repository with a working tree, searching from this folder upwards.
 std::optional<Repository> repository_around(std::filesystem::path folder);
 
-// Whose settings git obeys besides ours. `person` adds that user's own settings: ignore rules, and
-// in a PrivateGit also filters. In neither case may the repository's settings run a program.
+// Whose settings are obeyed besides ours. A person's own settings are trusted: the ignore rules, if
+// their file has an absolute path and is a regular file, and in a PrivateGit the filters. No setting
+// of the repository runs a program in either case, nor names a file of rules.
 enum class Obeys { nobody, person };
 
 // Allows cat-file, check-ignore, for-each-ref, ls-files, ls-tree, rev-parse, update-ref, and

@@ -76,6 +76,18 @@ Result<> check_peers_are_known(const ServeTerms& terms) {
               terms.address);
 }
 
+foghorn::ClusterLimits limits_of(const Config& config) {
+  auto number = [&](const char* name) {
+    return static_cast<std::size_t>(config.number(fmt::format("foghorn.{}", name)));
+  };
+  return {.node_streams = number("node-streams"),
+          .node_artifacts = number("node-artifacts"),
+          .node_left = number("node-left"),
+          .nodes = number("most-nodes"),
+          .streams = number("most-streams"),
+          .artifacts = number("most-artifacts")};
+}
+
 Result<ServeTerms> terms_from(const Config& config) {
   ServeTerms terms;
   auto number = [&](const char* name) {
@@ -95,6 +107,7 @@ Result<ServeTerms> terms_from(const Config& config) {
     cluster.cluster_id = id;
     cluster.instance_id = instance.empty() ? "alone" : instance;
     cluster.weights = weights;
+    cluster.limits = limits_of(config);
     terms.clusters.push_back(std::move(cluster));
   }
   if (terms.clusters.empty()) return fail(Errc::invalid, "CLUSTER_ID names no cluster");

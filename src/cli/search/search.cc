@@ -166,6 +166,7 @@ Result<Exit> read_and_run(const Flags& flags, const Context& context) {
   index.cache_folder = cache_folder(context);
   index.update.build.threads = threads;
   index.update.build.memory_bytes = *parse_bytes(value_of(*flags.memory));
+  index.update.limits.memory_bytes = index.update.build.memory_bytes;
   index.update.limits.file_bytes = *parse_bytes(value_of(*flags.file_size));
   index.update.delta_from = 1u << 20;
   options.has_stats = is_given(*flags.stats);

@@ -39,7 +39,7 @@ void HttpConnection::leave() {
   if (changed_) changed_->notify();
   auto* server = std::exchange(server_, nullptr);
   auto task = std::exchange(task_, 0);
-  server->ended(place_);
+  server->ended(place_, doing(phase_));
   if (task != 0 && server->tasks_) server->tasks_->stop(task);
 }
 
@@ -50,12 +50,32 @@ bool HttpConnection::is_late(Clock::time_point now) const {
     return (reads_since_ && now - *reads_since_ > patience) ||
            (writes_since_ && now - *writes_since_ > terms.request_time);
   }
-  return now - since_ > (phase_ == Phase::idle ? terms.idle_time : terms.request_time);
+  if (phase_ == Phase::idle) return now - since_ > terms.idle_time;
+  bool is_in_head = phase_ == Phase::receiving && !is_head_whole_;
+  return now - since_ >
+         (is_in_head ? std::min(terms.head_time, terms.request_time) : terms.request_time);
 }
 
 void HttpConnection::enter(Phase phase) {
+  server_->does(place_, doing(phase_), doing(phase));
   phase_ = phase;
   since_ = server_->now_;
+  is_head_whole_ = false;
+}
+
+// A connection whose request was refused waits for its client to leave; it can go at any time.
+HttpServer::Doing HttpConnection::doing(Phase phase) {
+  switch (phase) {
+    case Phase::idle:
+      return HttpServer::Doing::idle;
+    case Phase::receiving:
+    case Phase::refusing:
+      return HttpServer::Doing::asking;
+    case Phase::working:
+    case Phase::sending:
+      return HttpServer::Doing::other;
+  }
+  return HttpServer::Doing::other;
 }
 
 // The buffer may grow to the length that the head announces. That length was checked.
@@ -118,6 +138,7 @@ bool HttpConnection::serve_one() {
   std::string_view bytes(in_.data() + begin_, end_ - begin_);
   auto state = parse_head(bytes, head_);
   if (phase_ == Phase::idle) enter(Phase::receiving);
+  is_head_whole_ = state == HeadState::whole;
   if (state == HeadState::partial) return false;
   if (state == HeadState::wrong) {
     refuse(head_.problem, head_.what);

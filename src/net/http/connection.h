@@ -15,14 +15,12 @@ class HttpConnection final : public std::enable_shared_from_this<HttpConnection>
                              public HttpExchange,
                              private HttpWire {
  public:
-  using Place = std::list<std::shared_ptr<HttpConnection>>::iterator;
+  using Place = HttpServer::Connections::iterator;
 
   HttpConnection(HttpServer& server, asio::ip::tcp::socket socket, asio::ip::address client);
   void start(Place place);
   // Closes the connection, removes it from the server's list, and cancels the work for its request.
   void leave();
-  // It only waits for a request.
-  bool is_idle() const { return phase_ == Phase::idle; }
   Clock::time_point since() const { return since_; }
   const asio::ip::address& client() const { return client_; }
   bool is_late(Clock::time_point now) const;
@@ -36,6 +34,7 @@ class HttpConnection final : public std::enable_shared_from_this<HttpConnection>
   enum class Phase { idle, receiving, working, sending, refusing };
 
   void enter(Phase phase);
+  static HttpServer::Doing doing(Phase phase);
   void receive();
   void start_receiving();
   void make_room();
@@ -88,6 +87,7 @@ class HttpConnection final : public std::enable_shared_from_this<HttpConnection>
   std::string out_;
   std::size_t sent_ = 0;
   HttpHead head_ = {};
+  bool is_head_whole_ = false;  // of the request that is being received
   HttpAnswer answer_ = {};
   bool was_told_to_continue_ = false;
   bool ends_after_sending_ = false;

@@ -47,8 +47,13 @@ struct Client {
   }
 };
 
-inline awaitable<Client> client_of(HttpServer& server) {
+// `from`: an address of this machine.
+inline awaitable<Client> client_of(HttpServer& server, std::string from = "127.0.0.1") {
   asio::ip::tcp::socket socket(co_await asio::this_coro::executor);
+  if (from != "127.0.0.1") {
+    socket.open(asio::ip::tcp::v4());
+    socket.bind({asio::ip::make_address(from), 0});
+  }
   asio::ip::tcp::endpoint endpoint(asio::ip::make_address("127.0.0.1"), server.port());
   co_await socket.async_connect(endpoint, asio::use_awaitable);
   co_return Client{std::move(socket)};

@@ -153,14 +153,19 @@ awaitable<Error> Link::serve() {
 }
 
 awaitable<Error> Link::read_loop() {
-  // A resumed caller may close the client, which reaches only loops that have started. So yield
-  // first.
-  co_await asio::post(co_await asio::this_coro::executor, asio::use_awaitable);
-  for (;;) {
+  // A resumed caller may close the client; that reaches only loops that have all been started.
+  auto executor = co_await asio::this_coro::executor;
+  co_await asio::post(executor, asio::use_awaitable);
+  for (std::size_t in_turn = 0;;) {
+    if (in_turn >= Pipeline::turn_bytes) {  // TLS may have more without asking the socket
+      in_turn = 0;
+      co_await asio::post(executor, asio::use_awaitable);
+    }
     auto space = pipeline_.read_space();
     auto done = co_await receive(space);
     if (done.status == Transport::Done::closed) co_return transport_->why();
     if (done.status == Transport::Done::would_block) continue;
+    in_turn += done.bytes;
     flush_at_ = std::max<std::size_t>(16, pipeline_.in_flight() / 4);
     dispatching_ = true;
     auto understood = pipeline_.received(done.bytes, Clock::now());
@@ -210,7 +215,7 @@ awaitable<Error> Link::keep_alive() {
     if (pipeline_.in_flight() > 0 && owed > settings_.silence_limit)
       co_return Error{
           Errc::unavailable,
-          fmt::format("{} has been silent for {} ms", to_string(address_),
+          fmt::format("{} has not answered for {} ms", to_string(address_),
                       std::chrono::duration_cast<std::chrono::milliseconds>(owed).count())};
     if (silence > settings_.ping_interval / 2 && !ping_->is_pending()) {
       ping_->set_deadline(Clock::time_point::max());

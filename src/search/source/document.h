@@ -25,7 +25,8 @@ struct Skipped {
 
 struct SourceLimits {
   std::size_t file_bytes = 4u << 20;
-  std::size_t files = 5'000'000;
+  std::size_t files = 5'000'000;                    // those that are left out count too
+  std::size_t memory_bytes = std::size_t{8} << 30;  // of the listing, before any text is read
 };
 
 // Where documents come from. Both functions call `take` for each document, in any order, one at a

@@ -1,3 +1,4 @@
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -174,6 +175,39 @@ TEST_CASE("a hostile configuration runs nothing and fetches nothing") {
   REQUIRE(!missing);
   CHECK(missing.error().code == Errc::refused);
   CHECK(!fs::exists(trap));
+}
+
+TEST_CASE("a pipe where git looks for rules holds nobody up") {
+  Repository repository;
+  repository.write("a.c", "int a;\n");
+  repository.write("deep/down/b.c", "int b;\n");
+  repository.commit();
+  auto pipe = (repository.folder.path() / "pipe").string();
+  REQUIRE(mkfifo(pipe.c_str(), 0600) == 0);
+  auto before = Clock::now();
+  // Files that the repository's settings name are not opened at all.
+  for (const auto* key : {"core.excludesFile", "core.attributesFile"})
+    repository.run({"config", key, pipe});
+  auto tree = list_work_tree(repository.path.string(), {});
+  REQUIRE_MESSAGE(tree, (tree ? "" : tree.error().what));
+  CHECK(std::ranges::count(tree->entries, "a.c", &TreeEntry::path) == 1);
+  CHECK(read(repository.path, {}));
+  // A pipe in the place of an ignore file is an error.
+  for (const auto* place : {".git/info/exclude", ".gitignore", "deep/down/.gitignore"}) {
+    CAPTURE(place);
+    auto there = repository.path / place;
+    fs::create_directories(there.parent_path());
+    fs::remove(there);
+    REQUIRE(mkfifo(there.c_str(), 0600) == 0);
+    auto stuck = list_work_tree(repository.path.string(), {});
+    CHECK(!stuck);
+    if (!stuck) {
+      CHECK((stuck.error().code == Errc::refused || stuck.error().code == Errc::timeout));
+      CHECK(stuck.error().what.find("pipe") != std::string::npos);
+    }
+    fs::remove(there);
+  }
+  CHECK(Clock::now() - before < 120s);  // and not five minutes for each
 }
 
 TEST_CASE("a broken pack is an error that says so, and take's own error ends the reading") {

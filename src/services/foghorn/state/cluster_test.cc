@@ -514,6 +514,46 @@ TEST_CASE_FIXTURE(Fixture,
   REQUIRE(cluster->add_artifact("n", {"one-more", "clip", "/c", 5}));
 }
 
+TEST_CASE("all nodes of a cluster together have room for so many nodes, streams and artifacts") {
+  asio::io_context context;
+  ClusterTerms terms;
+  terms.limits = {.nodes = 2, .streams = 3, .artifacts = 3};
+  auto cluster = alone(context.get_executor(), terms);
+  auto report = capable();
+  report.streams.emplace();
+  (*report.streams)["a"] = (*report.streams)["b"] = stats(1, 1, 0, 0);
+  report.artifacts.emplace() = {{"x", "clip", "/x", 5}, {"y", "clip", "/y", 5}};
+  REQUIRE(cluster->report("n", report));
+  (*report.streams)["c"] = (*report.streams)["d"] = stats(1, 1, 0, 0);
+  report.artifacts->push_back({"z", "clip", "/z", 5});
+  report.artifacts->push_back({"zz", "clip", "/z", 5});
+  auto full = cluster->report("m", report);  // it has room for one of the two new ones of each
+  REQUIRE(!full);
+  CHECK(full.error().code == Errc::overloaded);
+  CHECK(cluster->stream_count() == 3);
+  CHECK(cluster->artifact_count() == 3);
+  CHECK(cluster->node("m")->streams == 3);
+  for (auto refused : {cluster->stream_buffer("m", "e", "FULL", "", "", ""),
+                       cluster->add_artifact("n", {"new", "clip", "/n", 5})}) {
+    REQUIRE(!refused);
+    CHECK(refused.error().code == Errc::overloaded);
+  }
+  // A third node, in whichever way it comes; those that are known go on.
+  Registration third;
+  third.node_id = "o";
+  for (auto refused : {cluster->register_node(third), cluster->report("o", capable()),
+                       cluster->stream_buffer("o", "a", "FULL", "", "", ""),
+                       cluster->stream_stats("o", "a", stats(1, 1, 0, 0)),
+                       cluster->viewer_connected("o", "a", {})}) {
+    REQUIRE(!refused);
+    CHECK(refused.error().code == Errc::overloaded);
+  }
+  CHECK(cluster->node_count() == 2);
+  REQUIRE(cluster->heartbeat("n"));
+  REQUIRE(cluster->forget_node("n"));
+  CHECK(cluster->register_node(third));
+}
+
 TEST_CASE_FIXTURE(Fixture,
                   "redirects burden the node in every table, and its report takes that back") {
   REQUIRE(cluster->report("n", capable()));

@@ -9,7 +9,7 @@ namespace warren::foghorn {
 
 namespace {
 
-constexpr std::size_t longest_text = 4096, most_words = 256;
+constexpr std::size_t longest_text = 4096, longest_id = 256, most_words = 256;
 constexpr std::int64_t most_viewers = 1'000'000'000;
 constexpr double most_bytes = 1e18;  // of memory or a second: an exabyte
 // A node of many cores may say more than 100 %. It is an integer of 32 bits where nodes count in those.
@@ -24,10 +24,10 @@ Result<> check_number(std::string_view name, const std::optional<double>& value,
   return ok;
 }
 
-Result<> check_text(std::string_view name, const std::optional<std::string>& text) {
-  if (text && text->size() > longest_text)
-    return fail(Errc::invalid, "{}: {} characters are more than {}", name, text->size(),
-                longest_text);
+Result<> check_text(std::string_view name, const std::optional<std::string>& text,
+                    std::size_t longest = longest_text) {
+  if (text && text->size() > longest)
+    return fail(Errc::invalid, "{}: {} characters are more than {}", name, text->size(), longest);
   return ok;
 }
 
@@ -62,7 +62,8 @@ Result<> check_metrics(const NodeReport& r) {
 
 Result<> check_texts(const NodeReport& r) {
   return all_of({check_text("location", r.location), check_text("base_url", r.base_url),
-                 check_text("tenant_id", r.tenant_id), check_text("storage_local", r.storage_local),
+                 check_text("tenant_id", r.tenant_id, longest_id),
+                 check_text("storage_local", r.storage_local),
                  check_text("storage_bucket", r.storage_bucket),
                  check_text("storage_prefix", r.storage_prefix), check_words("roles", r.roles),
                  check_words("tags", r.tags), check_words("config_streams", r.config_streams)});
@@ -134,7 +135,7 @@ Result<> check_report(const NodeReport& report) {
 Result<> check_registration(const Registration& registration) {
   return all_of({check_id("node_id", registration.node_id), check_text("host", registration.host),
                  check_text("base_url", registration.base_url),
-                 check_text("tenant_id", registration.tenant_id),
+                 check_text("tenant_id", registration.tenant_id, longest_id),
                  check_mode_word("requested_mode", registration.requested_mode),
                  check_words("roles", registration.roles), check_words("tags", registration.tags)});
 }
