@@ -1,4 +1,4 @@
-// Decisions: how long one takes, alone and beside reports, next to a naive balancer in the same
+// How long a decision takes, alone and during reports, compared with a naive balancer in the same
 // run. The workload is that of the recorded figures in docs/benchmarks.md.
 #include <array>
 #include <cstdlib>
@@ -66,14 +66,14 @@ class Workload {
     table = builder.publish();
   }
 
-  // A node tells anew how it is and how 50 of its streams are; some twice where it has fewer.
+  // A node reports its state and that of 50 of its streams; some streams twice if it has fewer.
   void report() {
     int n = static_cast<int>(random_() % static_cast<unsigned>(size_.nodes));
     builder.put_node(facts(n));
     for (std::size_t i = 0; i < 50; ++i) change_one(n, i);
     table = builder.publish();
   }
-  // One stream has other viewers on one node.
+  // The number of viewers of one stream changes on one node.
   void change_one(int n, std::size_t i) {
     const auto& streams = carried_[static_cast<std::size_t>(n)];
     auto changed = holding(true);
@@ -154,7 +154,7 @@ struct Times {
   }
 };
 
-std::size_t found = 0;  // so that nothing is optimised away
+std::size_t found = 0;  // prevents the compiler from removing the work
 
 void decide(Workload& workload, const Case& one, int count, Times& times) {
   for (int i = 0; i < count; ++i) {
@@ -238,7 +238,7 @@ void measure_allocations(Workload& workload) {
          .better = Better::lower});
 }
 
-// With nothing measured in between.
+// With no measurement in between.
 void measure_rate(Workload& workload, Size size, const Case& one) {
   std::vector<double> rates;
   constexpr int count = 50'000;
@@ -253,7 +253,7 @@ void measure_rate(Workload& workload, Size size, const Case& one) {
          .bar = 100'000});
 }
 
-// Nine decisions, then a report, and so on; only the decisions are measured.
+// Nine decisions, then a report, and so on. Only the decisions are measured.
 void measure_beside_reports(Workload& workload, Size size, const Case& one) {
   Times alone, beside, reports;
   for (int round = 0; round < rounds; ++round) {
@@ -289,7 +289,7 @@ void measure_publish(Workload& workload, Size size) {
   print_us(fmt::format("publish_one_holding.{}.p99", size.name()), times.at(0.99));
 }
 
-// The same nodes with few streams and with many. Cold streams have no bar: with many of them each
+// The same nodes with few streams and with many. Cold streams have no bar: if there are many, each
 // is fetched from memory, which takes longer than the decision.
 void measure_independence() {
   Workload few({1000, 1000}), many({1000, 20'000});

@@ -1,7 +1,7 @@
-// A board with an orchestrator and agents, all clients of one server in one thread.
+// A board with an orchestrator and agents, all of them clients of one server in one thread.
 //
-// The server has one core, everything else the other: whoever makes goals, the agents of three
-// roles, the orchestrator, and the one who watches.
+// The server has one core. Everything else has the other: the maker of goals, the agents of three
+// roles, the orchestrator, and the watcher.
 #define DOCTEST_CONFIG_IMPLEMENT
 #include <doctest/doctest.h>
 
@@ -24,7 +24,7 @@ using namespace warren::board;
 namespace {
 
 constexpr int goals = 10'000;
-constexpr std::size_t window = 256;  // goals under way
+constexpr std::size_t window = 256;  // goals in progress
 constexpr int latency_samples = 2'000;
 const Words roles{"coder", "reviewer", "writer"};
 
@@ -61,7 +61,7 @@ awaitable<void> orchestrate(Orchestrator& orchestrator) {
   ensure(!ended, "an orchestrator ends when it is stopped");
 }
 
-// Runs the body beside an orchestrator that has clients of its own.
+// Runs the body beside an orchestrator with clients of its own.
 template <class Body>
 awaitable<void> beside_orchestrator(const RedisServer& server, Body body) {
   auto executor = co_await asio::this_coro::executor;

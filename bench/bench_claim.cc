@@ -1,9 +1,10 @@
-// Claiming rows of a catalog beside a bare compare-and-set of the same engine, both durable.
+// Claiming rows of a catalog, compared with a bare compare-and-set of the same engine, both
+// durable.
 //
-// 50,000 rows and 200 claimers, each with a session and, as a node has, a connection of its own (on
-// etcd all share one: gRPC has it so). Each claims row after row that nobody else wants, as fast as it
-// can. The bare one compares one value and sets it, with nothing around it: no epoch, no lease, no
-// order of offers, no change that anybody is told of. Both take turns in one run.
+// 50,000 rows and 200 claimers. Each has a session and, like a node, its own connection (on etcd
+// all share one, because gRPC works that way). Each claims one free row after the other as fast as
+// it can, without competition. The bare side compares one value and sets it, and does nothing else:
+// no epoch, no lease, no order of offers, no change that is reported. Both take turns in one run.
 #include "bench_fleet.h"
 #include "measure.h"
 #include "primitives/catalog/etcd.h"
@@ -25,13 +26,13 @@ namespace {
 constexpr int rows = 50'000;
 constexpr int claimers = 200;
 constexpr int rounds = 7;
-constexpr int claims_per_round = 2'000;  // of all claimers, on rows that are free
+constexpr int claims_per_round = 2'000;  // by all claimers together, on free rows
 
 Clock::time_point soon() { return Clock::now() + 120s; }
 
 std::string key_of(int row) { return fmt::format("github.com/example/repository-{:05}#0", row); }
 
-// What a row of the fleet says of itself, in length.
+// As long as the spec of a real row in a fleet.
 std::string spec_of(int row) {
   return fmt::format(R"({{"url":"https://github.com/example/repository-{:05}.git","refs":["HEAD"],)"
                      R"("priority":0,"replicas":1,"pinned":false}})",
@@ -44,13 +45,13 @@ T must(Result<T> result) {
   if constexpr (!std::is_void_v<T>) return *std::move(result);
 }
 
-// What both sides are on one engine. The row is one that the caller alone wants.
+// Both sides on one engine. Every row is wanted by one caller only.
 class Engine {
  public:
   virtual ~Engine() = default;
   virtual awaitable<void> open() = 0;
   virtual Catalog& catalog(int claimer) = 0;
-  // Before a round: what a node does to know of rows, for the rows that it claims.
+  // Called before a round: learns of the rows to claim, as a node does.
   virtual awaitable<void> look(int first, int last) = 0;
   virtual Async<> swap(int claimer, int row, std::string session) = 0;
   virtual awaitable<void> close() = 0;
@@ -167,7 +168,7 @@ class OnEtcd final : public Engine {
     }
   }
   Catalog& catalog(int) override { return *catalog_; }
-  // Offers are read once and claimed then, as a node does.
+  // Reads the offers once and then claims them, as a node does.
   awaitable<void> look(int first, int last) override {
     auto offered = must(co_await catalog_->claimable(std::size_t(last - first), soon()));
     ensure(offered.front().key == key_of(first), "rows are claimed in their order");
@@ -190,7 +191,7 @@ class OnEtcd final : public Engine {
   std::vector<std::int64_t> revisions_;
 };
 
-// Rows that claimers take one after the other.
+// The rows that claimers take one after the other.
 struct Race {
   Engine& engine;
   std::vector<NodeSession>& sessions;
@@ -221,7 +222,8 @@ awaitable<std::vector<double>> run_race(Engine& engine, std::vector<NodeSession>
   co_return std::move(race.times_us);
 }
 
-// What a node asks for once a second: the best rows on offer, of all that the races left.
+// The request that a node sends once a second: the best rows on offer, out of all that the races
+// left.
 awaitable<void> measure_looks(Engine& engine, std::string name) {
   constexpr int looks = 100, most = 64;
   std::vector<double> times_us;
@@ -229,7 +231,7 @@ awaitable<void> measure_looks(Engine& engine, std::string name) {
     auto begin = Clock::now();
     auto offered = must(co_await engine.catalog(0).claimable(most, soon()));
     ensure(offered.size() == most, "there are more rows on offer than a node asks for");
-    if (i >= 0) times_us.push_back(seconds_since(begin) * 1e6);  // the first one notes what changed
+    if (i >= 0) times_us.push_back(seconds_since(begin) * 1e6);  // the first records changes
   }
   print({.bench = fmt::format("fleet.look.{}.p50", name),
          .value = median(times_us),
@@ -253,7 +255,7 @@ awaitable<void> measure(Engine& engine, std::string name) {
     co_await engine.look(first, last);
     auto our_times = co_await run_race(engine, sessions, first, last, false);
     auto bare_times = co_await run_race(engine, sessions, first, last, true);
-    if (round < 0) continue;  // connections are made, scripts and statements told
+    if (round < 0) continue;  // to connect, and to send scripts and statements
     ours.push_back(median(our_times));
     bare.push_back(median(bare_times));
     all_ours.insert(all_ours.end(), our_times.begin(), our_times.end());

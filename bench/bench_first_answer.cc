@@ -1,5 +1,5 @@
-// From `warren fleet repo add` to the first answer, which is found by scanning, beside a bare `git
-// clone` of the same repository over the same protocol.
+// The time from `warren fleet repo add` to the first answer, which comes from a scan, compared with
+// a bare `git clone` of the same repository over the same protocol.
 #include <filesystem>
 
 #include "bench_fleet.h"
@@ -42,7 +42,7 @@ awaitable<void> wait_for_answer(HttpUrl url) {
   co_await eventually(600s, "it is answered", is_answered, client);
 }
 
-// In a fleet that has nothing yet, nor a mirror of it.
+// In a fleet that has nothing yet, not even a mirror of the repository.
 double add_and_ask(const Corpus& corpus) {
   FleetProcesses fleet(fs::path(corpus.repository).parent_path());
   fleet.start_node("n1");

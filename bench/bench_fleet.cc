@@ -1,10 +1,10 @@
-// `make bench PART=fleet`: the fleet beside the bare thing that it does, on the same servers in the same
-// run. By hand:
+// `make bench PART=fleet`: the fleet compared with the bare operation, on the same servers in the
+// same run. By hand:
 //   bench_fleet [claims|redis|postgres|etcd|serving|hand_over|first_answer]    a part; all by default
-//   bench_fleet --peer-url URL serving      beside a server that speaks zoekt's JSON API and has
-//                                           indexed the repositories of `scripts/corpus-repos linux
-//                                           500`, and no others
-// $WARREN_BENCH_CORPUS: another package than linux, as postgresql-15 for a short run.
+//   bench_fleet --peer-url URL serving      also measures a server that speaks zoekt's JSON API and
+//                                           has indexed the repositories of `scripts/corpus-repos
+//                                           linux 500`, and no others
+// $WARREN_BENCH_CORPUS: another package than linux, such as postgresql-15 for a short run.
 #define DOCTEST_CONFIG_IMPLEMENT
 #include "bench_fleet.h"
 

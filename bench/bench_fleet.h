@@ -5,12 +5,13 @@
 
 namespace warren::bench {
 
-// Claims of rows of a catalog beside a bare compare-and-set, on each engine or one of them.
+// Claims of rows of a catalog compared with a bare compare-and-set, on each engine or on one.
 void bench_claims(std::string_view engine);
 
-// Of a corpus (see scripts/corpus): 500 repositories cut from it and asked through a router, beside
-// the nodes themselves and the peer, if its URL is given; a large one of its files handed from node to
-// node; the whole of it added.
+// These use a corpus (see scripts/corpus). Serving: 500 repositories cut from it are searched
+// through a router, compared with the nodes themselves and with the peer, if its URL is given.
+// Hand-over: a large repository of its files moves from node to node. First answer: the whole
+// corpus is added.
 void bench_serving(const std::string& package, const std::string& peer_url);
 void bench_hand_over(const std::string& package);
 void bench_first_answer(const std::string& package);

@@ -1,6 +1,6 @@
-// A repository whose segment has some 200 MB goes from node to node, each of which is drained in turn:
-// streamed, verified and in memory, beside a bare copy of as many bytes through a socket. Meanwhile
-// small repositories of the same two nodes are asked.
+// Moves a repository with a segment of some 200 MB from node to node by draining each in turn. The
+// segment is streamed, verified and held in memory. Compared with a bare copy of the same number of
+// bytes through a socket. Meanwhile small repositories on the same two nodes are searched.
 #include <sys/mman.h>
 
 #include <boost/asio/ip/tcp.hpp>
@@ -26,7 +26,7 @@ namespace fs = std::filesystem;
 using asio::ip::tcp;
 
 constexpr int rounds = 5;
-constexpr std::size_t text_bytes = 165u << 20;  // that make a segment of 200 MB
+constexpr std::size_t text_bytes = 165u << 20;  // gives a segment of 200 MB
 constexpr int small_repositories = 8;
 
 void git(std::vector<std::string> words) {
@@ -45,7 +45,7 @@ void commit(const fs::path& work, const fs::path& to) {
   git({"clone", "-q", "--bare", work, to});
 }
 
-// Files of the corpus, up to so many bytes.
+// Collects files of the corpus up to this size.
 void make_large(const std::string& corpus, const fs::path& work) {
   std::size_t bytes = 0;
   for (const auto& file : fs::recursive_directory_iterator(corpus)) {
@@ -89,7 +89,7 @@ double copy_through_socket(std::size_t bytes) {
   return seconds;
 }
 
-// Asks small repositories without pause.
+// Searches small repositories without pause.
 struct Asking {
   HttpUrl to;
   bool is_over = false;
@@ -107,7 +107,7 @@ awaitable<void> ask_on(Asking& asking) {
   }
 }
 
-// The number behind the last `name=` of a log's last such event.
+// The number after the last `name=` in the last event of this kind in a log.
 double number_in(const std::string& log, std::string_view event, std::string_view name) {
   auto at = log.rfind(fmt::format(" {}=", name), log.find('\n', log.rfind(event)));
   ensure(log.contains(event) && at != log.npos, "the node has logged it");

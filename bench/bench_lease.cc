@@ -1,7 +1,7 @@
-// Leases beside bare loops that send the same bytes, on the same server in the same run.
+// Leases compared with bare loops that send the same bytes, on the same server in the same run.
 //
-// A bare loop is one socket, a window of requests, and nothing else: no deadlines, no states, no
-// reconnection. What is missing to it is what the lease costs the client.
+// A bare loop is one socket and a window of requests, and nothing else: no deadlines, no states, no
+// reconnection. The difference is what the lease costs the client.
 #include <arpa/inet.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
@@ -53,7 +53,7 @@ class BareSocket {
       bytes.remove_prefix(std::size_t(sent));
     }
   }
-  // How many replies came.
+  // Returns how many replies arrived.
   int read() {
     char bytes[64 << 10];
     auto got = ::recv(fd_, bytes, sizeof bytes, 0);
@@ -91,14 +91,14 @@ std::string lease_command(std::string_view what, int key, std::uint64_t attempt)
   return std::string(scripts::lease.by_hash(keys, args).bytes());
 }
 
-// Keeps `window` commands in flight until all were answered; commands per second.
+// Keeps `window` commands in flight until all are answered. Returns commands per second.
 double bare_loop(const RedisServer& server, const std::vector<std::string>& commands) {
   BareSocket socket(server);
   std::size_t sent = 0, answered = 0;
   auto start = Clock::now();
   while (answered < commands.size()) {
     std::string bytes;
-    // In quarters of the window, so that both sides are busy.
+    // In quarters of the window, so that both sides stay busy.
     if (sent - answered <= window * 3 / 4 || sent == commands.size()) {
       while (sent < commands.size() && sent - answered < window) bytes += commands[sent++];
       if (!bytes.empty()) socket.write(bytes);
@@ -223,7 +223,7 @@ Async<> hold_in_turn(LeaseSession& session, int turns, Handover& handover) {
     if (handover.released != Clock::time_point{})
       handover.times.push_back(seconds_since(handover.released) * 1e6);
     handover.taken.notify();
-    // Not before the other one is in line again.
+    // Not before the other client is queued again.
     for (;;) {
       auto line = co_await session.client().command(redis::Command("LLEN", "{h}:job:queue"));
       if (line && (line->number > 0 || i + 1 == turns)) break;
@@ -288,7 +288,7 @@ Async<double> wait_for_dead_holder(LeaseSession& session, const RedisServer& ser
       auto line = co_await c.command(redis::Command("LLEN", "{k}:job:queue"));
       if (line && line->number == 1) break;
     }
-    // At any moment between two renewals.
+    // At a random moment between two renewals.
     co_await sleep_for(std::chrono::milliseconds(Clock::now().time_since_epoch().count() % 331));
     at = Clock::now();
     p.kill();
@@ -350,7 +350,7 @@ void bench_idle(RedisServer& server) {
         co_await eventually(
             60s, "three more renewals",
             [count](auto& s) { return s.machine().counters().renewed >= count + 3; }, session);
-        // Each look at the total is a command too, and the client pings an idle connection.
+        // Each reading of the total is a command too, and the client pings an idle connection.
         out = double(renewals(session) - count) / 3;
         fmt::print(stderr, "commands in 3 intervals, pings and our own looks included: {}\n",
                    total() - first);

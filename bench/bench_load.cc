@@ -1,5 +1,5 @@
-// The start of an instance beside a large cluster: from its first connection to Redis until all of
-// the cluster is in its memory and in its routing table.
+// Starts an instance beside a large cluster: the time from its first connection to Redis until the
+// whole cluster is in its memory and in its routing table.
 #include "bench_foghorn.h"
 #include "measure.h"
 #include "proof/testkit/run.h"
@@ -41,7 +41,7 @@ awaitable<void> stop(Instance& instance) {
   co_await instance.client->close();
 }
 
-// Each stream is on three nodes, and made on one of them.
+// Each stream is on three nodes, and produced on one of them.
 foghorn::NodeReport report_of(int node) {
   foghorn::NodeReport report;
   report.cpu_tenths = 100;

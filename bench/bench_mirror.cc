@@ -1,5 +1,5 @@
-// The mirror beside what it is made of: the same script run by redis-benchmark, and the same keys
-// read by a bare SCAN and MGET.
+// The mirror compared with its building blocks: the same script run by redis-benchmark, and the
+// same keys read by a bare SCAN and MGET.
 #include <doctest/doctest.h>
 
 #include <array>
@@ -93,7 +93,7 @@ Async<> put_many(Mirror& mirror, int caller, int puts, int changes, const std::s
   co_return ok;
 }
 
-// Changes per second of `callers` that each put `changes` at a time.
+// Changes per second with `callers` that each put `changes` at a time.
 double writes_per_second(RedisServer& server, int callers, int puts, int changes) {
   double rate = 0;
   auto body = [](RedisServer& s, int n, int each, int size, double& out) -> awaitable<void> {
@@ -111,7 +111,7 @@ double writes_per_second(RedisServer& server, int callers, int puts, int changes
   return rate;
 }
 
-// A head of its own for each call, since a batch is written once only; the rest is what we send.
+// Each call has its own head, since a batch is written only once. Everything else is what we send.
 double benchmark_script(RedisServer& server, int depth, int calls, int changes) {
   auto t = terms();
   mirror::Outbox outbox(t, "redis-benchmark");
@@ -141,7 +141,7 @@ double benchmark_script(RedisServer& server, int depth, int calls, int changes) 
   return rate * changes;
 }
 
-// While somebody listens, as in our own case we do.
+// With a listener, as in our own measurement.
 double benchmark_heard(RedisServer& server, int depth, int calls, int changes) {
   double rate = 0;
   std::atomic<bool> ended = false;
@@ -184,7 +184,8 @@ void bench_writes() {
     }
     print({shape.name, median(ours), "change/s",
            fmt::format("redis-benchmark -c 1 -P {}, the same script", shape.depth), median(peer),
-           // Many calls in flight, of large batches, keep the server busier than one at a time can.
+           // Many calls in flight, with large batches, keep the server busier than one call at a
+           // time can.
            0.8});
   }
 }
@@ -328,7 +329,7 @@ awaitable<void> read_page(redis::Client& client, std::vector<std::string> words,
   count += values->items.size();
 }
 
-// The next SCAN and the MGET of the page before are under way together.
+// The next SCAN and the MGET of the previous page run at the same time.
 awaitable<void> bare_load(redis::Client& client, std::size_t& count) {
   TaskGroup pages(client.executor());
   std::string cursor = "0";
@@ -371,7 +372,7 @@ awaitable<void> load_both(unsigned short port, Loads& loads) {
   co_await (*client)->close();
 }
 
-// Reads of random entities among all of them.
+// Reads random entities among all of them.
 awaitable<void> bench_reads(unsigned short port) {
   auto instance = co_await start(port);
   std::vector<std::string> ids;

@@ -1,5 +1,5 @@
-// Creating once: thirty-two clients that all want the same two hundred things, and what it costs to
-// attach to one that is there, beside a bare GET on the same server in the same run.
+// Creating once: thirty-two clients all want the same two hundred things. Also the cost of
+// attaching to an existing one, compared with a bare GET on the same server in the same run.
 #include "bench_primitives.h"
 #include "measure.h"
 #include "primitives/once/once.h"

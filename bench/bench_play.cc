@@ -1,5 +1,4 @@
-// The redirect of a viewer as he gets it: wrk on one core, `foghorn serve` with a Redis on the
-// other.
+// Redirects as a viewer gets them: wrk on one core, `foghorn serve` with a Redis on the other.
 #include <fmt/format.h>
 
 #include <array>
@@ -27,7 +26,7 @@ std::string report_of(int node) {
       if ((7 * s + 13 * k) % nodes == node)
         list += fmt::format(R"({}"stream-{}":{{"total":10,"inputs":1,"replicated":{}}})",
                             list.empty() ? "" : ",", s, k > 0);
-  // So much bandwidth that no number of redirects fills a node.
+  // With so much bandwidth that no number of redirects fills a node.
   return fmt::format(
       R"({{"cpu_tenths":{},"ram_max":1000,"ram_current":100,"up_speed":1000,"is_healthy":true,)"
       R"("bw_limit":1000000000000000,"base_url":"https://edge-{}.example","latitude":{},)"
@@ -95,8 +94,7 @@ void bench_play() {
   pin(foghorn.pid(), 1);
   auto url = fmt::format("http://127.0.0.1:{}", http.number());
   run(fill(url));
-  // Each viewer from an address of his own, as through a proxy: one address is booked 32 times
-  // only.
+  // Each viewer has its own address, as behind a proxy: one address is booked at most 32 times.
   auto script = (folder.path() / "viewers.lua").string();
   std::ofstream(script) << R"(
 local count = 0

@@ -1,8 +1,8 @@
-// The Redis client beside redis-benchmark, on the same server in the same run.
+// The Redis client compared with redis-benchmark, on the same server in the same run.
 //
 // Both keep the same number of commands in flight on one connection. redis-benchmark sends N and
 // waits for all of them; here N coroutines each wait for their own. The server has one core and the
-// client under test the other; the two take turns, and medians are compared.
+// client under test the other. The two take turns, and medians are compared.
 #define DOCTEST_CONFIG_IMPLEMENT
 #include <doctest/doctest.h>
 #include <sys/resource.h>
@@ -33,7 +33,7 @@ double cpu_seconds() {
   return seconds(usage.ru_utime) + seconds(usage.ru_stime);
 }
 
-// What both sides send, over and over.
+// What both sides send repeatedly.
 struct Workload {
   std::string name;
   std::vector<std::string> words;
@@ -81,7 +81,7 @@ Async<> send_durably(Client& client, const Workload& work, int count, std::vecto
   co_return ok;
 }
 
-// `callers` coroutines send `total` commands between them.
+// `callers` coroutines together send `total` commands.
 Figures measure(const Settings& settings, const Workload& work, int callers, int total, Send send) {
   Figures figures;
   auto body = [](const Settings& s, const Workload& w, int n, int all, Send how,
@@ -133,11 +133,12 @@ struct Pair {
   Figures ours, peer;
 };
 
-// Takes turns, so that whatever else the machine does meets both.
+// Alternates, so that any other load on the machine affects both.
 Pair compare(const Settings& settings, const std::string& connection, const Workload& work,
              int depth, int callers, int total, Send send) {
   std::vector<double> rates, peer_rates, cpu, p50, peer_p50;
-  // One call at a time measures how quickly the cores wake up, which varies most.
+  // With one call at a time, the result depends on how quickly the cores wake up, which varies
+  // most.
   int turns = depth == 1 ? 3 * rounds : rounds;
   for (int turn = 0; turn < turns; ++turn) {
     auto ours = measure(settings, work, callers, total, send);
@@ -222,7 +223,7 @@ void bench_durable() {
   print({"redis.durable_set_16.64", median(rates), "op/s", "", {}, 100'000});
 }
 
-// The time of the first write that was acknowledged on each connection.
+// Records the time of the first acknowledged write on each connection.
 Async<> write_until(Client& client, bool& stop, std::vector<Clock::time_point>& first) {
   while (!stop) {
     auto written = co_await client.command(Command("SET", "k", "v"), CallOptions().within(100ms));
@@ -232,10 +233,10 @@ Async<> write_until(Client& client, bool& stop, std::vector<Clock::time_point>& 
   co_return ok;
 }
 
-// From the kill of the primary to the first write that is acknowledged by its successor.
+// From killing the primary to the first write that its successor acknowledges.
 double failover_seconds() {
   SentinelTrio trio;
-  // In their first seconds sentinels take up to a second longer to agree.
+  // In their first seconds, sentinels take up to a second longer to agree.
   for (auto* sentinel : trio.sentinels())
     wait_for(20s, "the sentinels have settled in",
              [&] { return std::stoi(sentinel->info("uptime_in_seconds")) >= 3; });

@@ -21,7 +21,7 @@ int complain(const Error& error) {
 int bench_corpus(const std::string& package) {
   auto corpus = fetch_corpus(package);
   if (!corpus) return complain(corpus.error());
-  bench_build(*corpus);  // before memory is full of it
+  bench_build(*corpus);  // before the corpus fills the memory
   auto stage = set_up(package, true);
   if (!stage) return complain(stage.error());
   bench_memory(*stage);

@@ -1,7 +1,7 @@
-// A fleet of four nodes and a router with 500 repositories, asked for rare identifiers over HTTP: what
-// the router costs beside the nodes themselves, and how many queries a second the whole answers, with
-// the generator on the same cores. Beside it, where one is given, a server that speaks zoekt's JSON and
-// has indexed the same repositories.
+// A fleet of four nodes and a router with 500 repositories, searched for rare identifiers over
+// HTTP: the overhead of the router compared with the nodes themselves, and how many queries a
+// second the whole fleet answers, with the load generator on the same cores. If a peer is given,
+// compares with a server that speaks zoekt's JSON and has indexed the same repositories.
 #include <boost/json.hpp>
 #include <filesystem>
 #include <fstream>
@@ -21,7 +21,7 @@ namespace {
 constexpr int repositories = 500;
 constexpr int nodes = 4;
 constexpr int rounds = 5;
-constexpr std::size_t identifiers = 12'000;  // more than are asked while one could be remembered
+constexpr std::size_t identifiers = 12'000;  // more than are sent before a result could be cached
 constexpr int clients = 16;
 constexpr auto round_time = 3s;
 
@@ -30,7 +30,7 @@ std::string text_of(const std::filesystem::path& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-// Words as programs have them, of some length, each with how large its file is.
+// Words as they occur in programs, above a minimum length, each with the size of its file.
 template <class Visit>
 void each_word(const std::string& folder, Visit visit) {
   auto is_letter = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_'; };
@@ -48,8 +48,8 @@ void each_word(const std::string& folder, Visit visit) {
   }
 }
 
-// Identifiers that occur once, spread over the corpus, in an order of chance that is always the same.
-// They are of files that zoekt does not leave out for their many trigrams.
+// Identifiers that occur once, spread over the corpus, in a random but fixed order. They come from
+// files that zoekt does not skip for having too many trigrams.
 std::vector<std::string> rare_identifiers(const std::string& folder) {
   constexpr std::size_t small_file = 64u << 10;
   std::vector<std::uint8_t> counts(1u << 25);
@@ -80,7 +80,8 @@ HttpAsk as_zoekt(const std::string& identifier) {
           peer_question(identifier + " case:yes", PeerTerms::bounded)};
 }
 
-// Many who ask one after the other, no identifier again before all were asked.
+// Many clients that each send one query after the other. No identifier is repeated before all were
+// used.
 struct Load {
   HttpUrl to;
   HttpAsk (*ask)(const std::string& identifier);
@@ -115,7 +116,7 @@ awaitable<Speed> speed_of(Load load) {
   co_return Speed{rate, std::move(load.times_us)};
 }
 
-// What one contender does, over all rounds.
+// The results of one contender, over all rounds.
 struct Contender {
   Load load;
   std::vector<double> rates = {}, medians_us = {}, cpu_us = {};
@@ -130,7 +131,7 @@ struct Contender {
   }
 };
 
-// In how many of so many answers the files differ in number.
+// In how many of these answers the number of files differs.
 awaitable<std::string> difference(Load ours, Load theirs, std::size_t count) {
   auto executor = co_await asio::this_coro::executor;
   Asker our_client(executor, ours.to), their_client(executor, theirs.to);
@@ -184,7 +185,7 @@ awaitable<void> measure_rates(FleetProcesses& fleet, const std::vector<std::stri
          .better = Better::lower});
 }
 
-// The nodes of these repositories, asked all at once as a router asks them.
+// The nodes of these repositories, queried all at once, as a router does.
 class Direct {
  public:
   Direct(const asio::any_io_executor& executor, const std::vector<FleetProcesses::Route>& routes)
@@ -195,7 +196,7 @@ class Direct {
       node.rows.push_back(route.row);
     }
   }
-  // How long until the last of them has answered.
+  // The time until the last of them has answered.
   awaitable<double> ask(const std::string& identifier) {
     for (auto& [name, node] : nodes_) {
       fleet::SearchAsk ask{.query = identifier + " case:yes"};
@@ -229,8 +230,7 @@ awaitable<double> ask_router(Asker& router, HttpAsk ask) {
   co_return seconds_since(begin) * 1e6;
 }
 
-// Each identifier is asked both ways, and the other way first the next time: who asks second finds
-// warm caches.
+// Sends each identifier both ways, in alternating order: the second query finds warm caches.
 awaitable<void> measure_overhead(Asker& router, Direct direct, std::string name, std::string repo,
                                  const std::vector<std::string>& words) {
   std::vector<double> overheads, routed, straight;

@@ -25,7 +25,7 @@ std::string_view text_of(const json::value& value) { return value.as_string(); }
 
 double cpu_seconds(pid_t process) {
   auto text = contents(fmt::format("/proc/{}/stat", process));
-  // After the name, which may have anything in it, the 12th and 13th are user and system.
+  // Skip the name, which may contain anything. After it, fields 12 and 13 are user and system time.
   std::istringstream rest(text.substr(std::min(text.size(), text.rfind(')') + 1)));
   std::string word;
   double ticks = 0;

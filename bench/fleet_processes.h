@@ -1,5 +1,5 @@
 #pragma once
-// A fleet as it is run, to be measured: a Redis, nodes and a router as processes.
+// A real fleet to be measured: a Redis, nodes and a router as processes.
 #include <list>
 #include <map>
 #include <string>
@@ -12,38 +12,38 @@
 
 namespace warren::bench {
 
-// Processor time of a process until now, all its threads.
+// The processor time of a process so far, over all its threads.
 double cpu_seconds(pid_t process);
-// A figure of /proc/PID/status, in bytes: VmHWM, VmRSS.
+// A value from /proc/PID/status, in bytes: VmHWM, VmRSS.
 std::uint64_t memory_of(pid_t process, const std::string& what);
 
-// The folder of git repositories that scripts/corpus-repos has cut from a package.
+// The folder of git repositories that scripts/corpus-repos cut from a package.
 std::string cut_corpus(const std::string& package, int count);
 
 class FleetProcesses {
  public:
-  // Repositories below `allowed` may be added.
+  // Only repositories below `allowed` may be added.
   explicit FleetProcesses(std::string allowed) : allowed_(std::move(allowed)) {}
 
-  // With a folder of mirrors of its own.
+  // It has its own folder of mirrors.
   Process& start_node(const std::string& name);
   Process& node(const std::string& name) { return nodes_.at(name); }
   std::string log_of(const std::string& name) const;
   // Returns when it listens.
   void start_router();
   HttpUrl url() const;
-  // `warren fleet repo add` with these words; returns when it has ended.
+  // Runs `warren fleet repo add` with these words to its end.
   void add(std::vector<std::string> words) const;
-  // Of router and nodes.
+  // The router and the nodes together.
   double cpu_seconds();
 
-  // Who serves which repository, and under which epoch.
+  // Which node serves which repository, and under which epoch.
   struct Route {
     std::string repo;
     HttpUrl endpoint;
     fleet::AskedRow row;
   };
-  // Waits until so many are served with an index and their symbols.
+  // Waits until this many are served with an index and their symbols.
   awaitable<std::vector<Route>> routes_when_settled(std::size_t repos) const;
 
  private:
@@ -69,7 +69,7 @@ class Asker {
   HttpPool pool_;
   HttpUrl to_;
 };
-// The reply of one that is there.
+// The reply. Fails the benchmark unless its status is 200.
 awaitable<HttpReply> reply_of(Asker& server, HttpAsk ask);
 
 }  // namespace warren::bench

@@ -1,5 +1,5 @@
 #pragma once
-// What the benchmarks measure with.
+// Helpers for measuring.
 #include <sched.h>
 
 #include <thread>
@@ -8,8 +8,8 @@
 
 namespace warren::bench {
 
-// Keeps a process on one core, so that client and server do not take turns on the same one. Process
-// 0 is the caller. On a machine with one core it does nothing.
+// Pins a process to one core, so that client and server do not compete for one. Process 0 is the
+// caller. Does nothing on a machine with one core.
 inline void pin(pid_t process, int core) {
   if (std::thread::hardware_concurrency() < 2) return;
   cpu_set_t cores;

@@ -1,7 +1,7 @@
 #pragma once
-// A balancer as one writes it first, and as deployments have it: one lock around a map of structs,
-// each request copies all that is known, scores every copy and sorts them all. The benchmark's
-// peer; with the same answers.
+// The balancer that one would write first, and that deployments have: one lock around a map of
+// structs; each request copies everything, scores every copy and sorts them all. It is the
+// benchmark's peer, and gives the same answers.
 #include <map>
 #include <mutex>
 #include <string>

@@ -1,5 +1,6 @@
 #pragma once
-// One JSON line per measurement, on standard output; words for people go to standard error.
+// Prints one JSON line per measurement to standard output. Messages for people go to standard
+// error.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -16,13 +17,13 @@ struct Row {
   std::string bench;
   double value;
   std::string unit;
-  std::string peer = "";  // whom we compare with, measured in the same run
+  std::string peer = "";  // what we compare with, measured in the same run
   std::optional<double> peer_value = {};
-  // Of the ratio where there is a peer, of the value where there is none.
+  // For the ratio if there is a peer, otherwise for the value.
   std::optional<double> bar = {};
   Better better = Better::higher;
-  std::optional<double> p99 = {}, peer_p99 = {};  // where the values are medians
-  // How our answer differs from the peer's; empty: it does not. One that differs has failed.
+  std::optional<double> p99 = {}, peer_p99 = {};  // if the values are medians
+  // How our answer differs from the peer's. If it does, the measurement has failed.
   std::optional<std::string> difference = {};
 };
 
@@ -38,7 +39,7 @@ inline double median(std::vector<double> values) {
   return *middle;
 }
 
-// The value below which 99 of 100 are.
+// The value that 99 of 100 do not exceed.
 inline double percentile_99(std::vector<double> values) {
   auto place = static_cast<std::ptrdiff_t>((values.size() * 99 + 99) / 100 - 1);
   std::ranges::nth_element(values, values.begin() + place);

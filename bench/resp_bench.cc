@@ -22,7 +22,7 @@ const std::string array10 = [] {
   return text;
 }();
 
-// As much as one read of a busy connection returns.
+// As much as one read on a busy connection returns.
 std::string many(const std::string& reply) {
   std::string text;
   for (int i = 0; i < replies_per_read; ++i) text += reply;
@@ -55,7 +55,7 @@ void hiredis(benchmark::State& state, const std::string& reply) {
   std::string bytes = many(reply);
   redisReader* reader = redisReaderCreate();
   for (auto _ : state) {
-    // In pieces of at most 16 KiB: it moves the rest down after each KiB it has consumed.
+    // In pieces of at most 16 KiB: hiredis moves the rest down after each KiB that it has consumed.
     for (std::size_t at = 0; at < bytes.size(); at += 16384) {
       redisReaderFeed(reader, bytes.data() + at, std::min<std::size_t>(16384, bytes.size() - at));
       for (void* taken = nullptr;
@@ -109,7 +109,7 @@ void command_set_px(benchmark::State& state) {
 }
 BENCHMARK(command_set_px);
 
-// What no command can be faster than.
+// The lower bound for any command.
 void one_string_of_59(benchmark::State& state) {
   for (auto _ : state) {
     std::string text(59, 'x');

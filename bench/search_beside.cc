@@ -1,5 +1,6 @@
-// Ours beside a server that speaks zoekt's JSON, on the same files. Ours is called in this process;
-// the peer also has HTTP and JSON to do, so its own measure of itself is shown as well.
+// Our search compared with a server that speaks zoekt's JSON, on the same files. Ours is called in
+// this process, while the peer also handles HTTP and JSON, so the peer's own timing is shown as
+// well.
 #include "measure.h"
 #include "search_measure.h"
 #include "search_peer.h"
@@ -21,7 +22,7 @@ struct Beside {
       auto terms = is_all ? counting(2) : bounded();
       search::Answer ours;
       PeerAnswer theirs;
-      std::vector<double> own;  // by the peer's clock
+      std::vector<double> own;  // measured by the peer
       std::vector<Contender> both(2);
       both[0].once = [&]() -> Result<double> {
         auto start = Clock::now();
@@ -68,7 +69,7 @@ struct Beside {
 
 using Classes = std::vector<const QueryClass*>;
 
-// Of those that both can be asked. Who refuses one is told, and does not end the comparison.
+// The classes that both can answer. A refusal is reported and does not end the comparison.
 Result<Classes> asked_of_both(const Stage& stage, PeerClient& peer) {
   auto classes = mixed(stage);
   std::vector<std::string> queries;
@@ -92,7 +93,7 @@ Result<std::vector<double>> loop_of_peer(const Classes& classes, const std::stri
                                          int clients, double seconds) {
   return closed_loop(clients, seconds, [&](int) -> Ask {
     auto made = PeerClient::make(url);
-    // Shared by the copies of the function, all of one client.
+    // Shared by the copies of the function, all for one client.
     std::shared_ptr<PeerClient> client;
     if (made) client = std::make_shared<PeerClient>(std::move(*made));
     return [client, &classes](std::size_t question) -> Result<> {

@@ -28,7 +28,7 @@ double processor_seconds(int whose) {
 
 std::int64_t now_ns() { return Clock::now().time_since_epoch().count(); }
 
-// As build_child prints it: since its start, and of the processor, git's part included.
+// As build_child prints it: time since its start, and processor time, including git's.
 struct Built {
   double bytes = 0, scannable = 0, scannable_cpu = 0, indexed = 0, indexed_cpu = 0;
 };
@@ -133,12 +133,12 @@ void bench_scan(const Stage& stage) {
   fmt::print(stderr, "search: {} scans\n", stage.corpus.package);
   auto text = stage.whole.indexed->arena();
   auto half = text.size() / 2;
-  std::atomic<std::uint64_t> sum = 0;  // so that nothing is left out
+  std::atomic<std::uint64_t> sum = 0;  // prevents the compiler from removing the work
   constexpr std::string_view needle = "hrtimer_start_range_nz";
   search::Literal literal(needle, false), any_case(needle, true);
   auto query = search::parse_query(fmt::format("content:{} case:yes", needle));
   ensure(query.has_value(), "the queries of a benchmark are sound");
-  // By the engine, before there is an index.
+  // By the search engine, before there is an index.
   auto by_engine = [&](int threads) {
     auto answer = search::search({&stage.whole.scannable, 1}, *query, counting(threads));
     sum += answer ? answer->match_count + 1 : 0;

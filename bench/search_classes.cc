@@ -1,4 +1,5 @@
-// Every class of queries: the answer first, then the time, beside ripgrep and git grep.
+// Every class of queries: checks the answer first, then the time, compared with ripgrep and git
+// grep.
 #include "measure.h"
 #include "search_measure.h"
 
@@ -20,7 +21,7 @@ Result<Answer> ask(const Stage& stage, const QueryClass& of, const ParsedQuery& 
   return search::search(stage.segments(of), query, terms);
 }
 
-// Every line of every file.
+// All lines of all files.
 Result<Counts> counts_of_ours(const Stage& stage, const QueryClass& of, const ParsedQuery& query) {
   constexpr std::size_t all = SIZE_MAX / 2;
   auto answer = ask(stage, of, query,
@@ -36,7 +37,7 @@ Result<Counts> counts_of_ours(const Stage& stage, const QueryClass& of, const Pa
   bool is_path = of.rg && of.rg->prints == Command::Prints::paths;
   for (const auto& file : answer->files) {
     std::uint64_t count = is_path ? 1 : of.counts_matches ? file.match_count : file.lines.size();
-    if (count > 0) counts[file.path] = count;  // none: the path alone matches
+    if (count > 0) counts[file.path] = count;  // 0: only the path matches
   }
   return counts;
 }
@@ -47,8 +48,8 @@ std::string compare(const Counts& ours, const std::optional<Command>& command) {
   return difference(ours, read_counts(*command, theirs->output));
 }
 
-// A short query right after another program finds the caches empty, which a server that answers one
-// after the other does not: it is asked twice, and the first time is kept apart.
+// A short query right after another program finds cold caches, unlike in a server that answers one
+// query after the other. So it runs twice, and the first time is recorded separately.
 Contender in_process(const Stage& stage, const QueryClass& of, const ParsedQuery& query,
                      const search::SearchTerms& terms, std::vector<double>* cold = nullptr) {
   return {.once = [&stage, &of, &query, terms, cold]() -> Result<double> {
@@ -88,7 +89,7 @@ class ClassBench {
     std::vector<Contender> all{in_process(stage_, of_, *query, counting(1), &cold_),
                                in_process(stage_, of_, *query, counting(2)),
                                in_process(stage_, of_, *query, bounded())};
-    // In this order: report() knows it.
+    // report() relies on this order.
     for (const auto& command : {&of_.rg, &of_.git, &of_.ours})
       all.push_back(*command ? process(**command) : Contender{});
     Line line{.name = of_.name};
@@ -108,7 +109,7 @@ class ClassBench {
   }
 
  private:
-  // A query that would list everything is told so.
+  // A query that would list everything is rejected.
   Line refused(const ParsedQuery& query) {
     std::vector<Contender> all{{.once = [&]() -> Result<double> {
       auto start = Clock::now();

@@ -1,4 +1,4 @@
-// Many who ask at once.
+// Many concurrent clients.
 #include <future>
 #include <mutex>
 #include <thread>
@@ -26,7 +26,7 @@ Result<std::vector<double>> closed_loop(int clients, double seconds,
     Ask ask = asker(number);
     std::vector<double> own;
     Result<> answered = ok;
-    // Each begins somewhere else, so that not all ask the same.
+    // Each starts at a different query, so that they do not all send the same one.
     for (std::size_t i = static_cast<std::size_t>(number) * 5; seconds_since(start) < seconds;
          ++i) {
       auto begin = Clock::now();

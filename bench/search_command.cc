@@ -37,7 +37,7 @@ Result<Outcome> run_command(const Command& command) {
   }
   outcome.code = child->wait();
   outcome.seconds = seconds_since(start);
-  // 1: nothing found. xargs says the same by 123.
+  // 1 means that nothing was found. xargs reports that as 123.
   if (outcome.code > 1 && outcome.code != 123)
     return fail(Errc::refused, "{}: {}", command.argv[0], child->complaint());
   return outcome;
@@ -68,7 +68,7 @@ std::string difference(const Counts& ours, const Counts& theirs) {
     for (const auto& [path, count] : here) {
       auto found = there.find(path);
       std::uint64_t other = found == there.end() ? 0 : found->second;
-      if (count == other || (!is_ours && other != 0)) continue;  // seen from the other side
+      if (count == other || (!is_ours && other != 0)) continue;  // already seen from the other side
       if (++files == 1)
         example = fmt::format("{}: ours {}, theirs {}", path, is_ours ? count : other,
                               is_ours ? other : count);

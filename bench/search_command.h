@@ -1,5 +1,5 @@
 #pragma once
-// Other people's programs, timed from their start to their end.
+// Runs other programs and times them from start to end.
 #include <chrono>
 #include <map>
 #include <string>
@@ -11,7 +11,7 @@ namespace warren::bench {
 
 struct Command {
   std::vector<std::string> argv;
-  // How what it prints is read: "path NUL count", or a path in each line.
+  // How to parse its output: "path NUL count", or one path per line.
   enum class Prints : std::uint8_t { counts, paths } prints = Prints::counts;
   std::chrono::minutes longest{2};
 };
@@ -21,14 +21,14 @@ struct Outcome {
   int code = 0;
   std::string output;
 };
-// Reads all it prints. Errc::unavailable: there is no such program. Errc::timeout: it takes longer
-// than it may.
+// Reads all its output. Errors: unavailable if there is no such program, timeout if it takes longer
+// than allowed.
 Result<Outcome> run_command(const Command& command);
 
-// Matching lines (1 for a path alone) of each file, as a program printed them.
+// The number of matching lines in each file (1 for a path alone), as a program printed them.
 using Counts = std::map<std::string, std::uint64_t, std::less<>>;
 Counts read_counts(const Command& command, std::string_view output);
-// Empty when equal; otherwise in how many files they differ, and one of them.
+// Returns "" if they are equal, otherwise the number of files that differ, and one of them.
 std::string difference(const Counts& ours, const Counts& theirs);
 
 }  // namespace warren::bench

@@ -12,7 +12,7 @@ namespace {
 
 Result<std::string> folder_by(const std::string& script, const std::string& package) {
   Command command{.argv = {WARREN_SCRIPTS "/" + script, package},
-                  .longest = std::chrono::minutes(30)};  // it may be fetched
+                  .longest = std::chrono::minutes(30)};  // it may have to be downloaded
   auto done = run_command(command);
   if (!done) return std::unexpected(done.error());
   if (done->code != 0) return fail(Errc::unavailable, "{} {} failed", script, package);

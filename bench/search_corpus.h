@@ -1,5 +1,6 @@
 #pragma once
-// What searching is measured on: sources of Debian packages, and git repositories of them.
+// The texts that search is measured on: sources of Debian packages, and git repositories made of
+// them.
 #include <memory>
 #include <string>
 #include <vector>
@@ -11,7 +12,7 @@ namespace warren::bench {
 
 using SegmentPtr = std::shared_ptr<const search::Segment>;
 
-// Files of at most 2 MB, as the others are told as well.
+// Files of at most 2 MB; the other programs get the same limit.
 inline constexpr search::SourceLimits file_limits{.file_bytes = 2u << 20};
 
 struct Corpus {
@@ -19,17 +20,17 @@ struct Corpus {
   std::string folder, repository;
   bool is_linux() const { return package == "linux"; }
 };
-// Fetched and packed when they are not there.
+// Downloads and packs it if necessary.
 Result<Corpus> fetch_corpus(const std::string& package);
 
 // As one segment: first without its index, then with it.
 struct Whole {
   SegmentPtr scannable, indexed;
-  std::size_t text_bytes = 0;  // of all files
+  std::size_t text_bytes = 0;  // over all files
 };
 Result<Whole> load_whole(const Corpus& corpus);
-// As one segment for each folder of the second level, "drivers/net", and each of the first, "fs",
-// for the files that lie there.
+// One segment for each second-level folder, such as "drivers/net", and one for each first-level
+// folder, such as "fs", with the files directly in it.
 Result<std::vector<SegmentPtr>> load_repos(const Corpus& corpus);
 
 }  // namespace warren::bench

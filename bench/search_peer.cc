@@ -20,7 +20,7 @@ using boost::system::error_code;
 
 namespace {
 
-// Nothing there is 0, as Go reads it; nothing else than a number that is not negative.
+// A missing number is 0, as in Go. Anything but a non-negative number is an error.
 std::optional<std::uint64_t> number(const json::object& from, std::string_view name) {
   const auto* value = from.if_contains(name);
   if (!value) return 0;
@@ -51,7 +51,7 @@ Result<PeerAnswer> parse_peer_answer(std::string_view body) {
   const auto* shown = result->if_contains("Files");
   if (shown && shown->is_array())
     answer.files_shown = shown->get_array().size();
-  else if (shown && !shown->is_null())  // what Go writes for an empty list
+  else if (shown && !shown->is_null())  // Go writes this for an empty list
     return wrong();
   return answer;
 }
@@ -86,7 +86,7 @@ struct PeerClient::Line {
   beast::tcp_stream stream{io};
   beast::flat_buffer buffer = {};
 
-  // Begins something, and waits for its end.
+  // Starts an operation and waits for its end.
   template <class Begin>
   error_code run(const Begin& begin) {
     error_code outcome;
@@ -157,7 +157,7 @@ Result<PeerAnswer> PeerClient::ask(std::string_view query, PeerTerms terms) {
     if (error || is_last) line.close();
     if (!error) break;
     if (error == beast::error::timeout) return fail(Errc::timeout, "the peer does not answer");
-    // A connection that was idle may have been closed just now; a question can be repeated.
+    // The server may just have closed an idle connection. A question can be repeated.
     if (!is_reused || is_second || error == http::error::body_limit)
       return fail(Errc::protocol, "the peer's answer: {}", error.message());
   }

@@ -14,30 +14,30 @@ namespace warren::bench {
 struct PeerAnswer {
   std::uint64_t file_count = 0, match_count = 0;
   std::size_t files_shown = 0;
-  std::chrono::nanoseconds duration{};  // as the server measured it
+  std::chrono::nanoseconds duration{};  // as measured by the server
 };
-// Errc::protocol: not JSON, or not of this shape. Errc::refused: the server's own words.
+// Errors: protocol if it is not JSON, or not of this shape; refused with the server's own message.
 Result<PeerAnswer> parse_peer_answer(std::string_view body);
 
-enum class PeerTerms : std::uint8_t { bounded, all };  // 50 files with two lines around; everything
+enum class PeerTerms : std::uint8_t { bounded, all };  // 50 files with two lines around; all
 std::string peer_question(std::string_view query, PeerTerms terms);
 
-// A text in zoekt's language, to be looked for as it stands. There what is quoted is a regular
-// expression still: "i++" is none.
+// A literal in zoekt's language. Quoted text there is still a regular expression, and "i++" is not
+// a valid one.
 std::string zoekt_literal(std::string_view text);
 
-// One connection, opened again when the server has closed it.
+// One connection, reopened if the server has closed it.
 class PeerClient {
  public:
-  // Errc::invalid: something other than http://host[:port].
+  // Errc::invalid for anything other than http://host[:port].
   static Result<PeerClient> make(const std::string& url,
                                  std::chrono::milliseconds longest = std::chrono::seconds(60),
                                  std::size_t most_bytes = 64u << 20);
   PeerClient(PeerClient&&) noexcept;
   ~PeerClient();
 
-  // Errc::unavailable: nobody listens. Errc::timeout: no answer in time. Errc::protocol: an answer
-  // that is too large, cut off or no HTTP.
+  // Errors: unavailable if nothing listens, timeout, protocol if the answer is too large, cut off
+  // or not HTTP.
   Result<PeerAnswer> ask(std::string_view query, PeerTerms terms);
 
  private:
@@ -46,7 +46,8 @@ class PeerClient {
   std::unique_ptr<Line> line_;
 };
 
-// Which of these the peer refuses, by their place, and its words. Any other failure is an error.
+// Which of these queries the peer refuses, by index, with its message. Any other failure is an
+// error.
 Result<std::map<std::size_t, std::string>> refused_by(PeerClient& peer,
                                                       const std::vector<std::string>& queries);
 

@@ -19,7 +19,7 @@ namespace {
 
 using asio::ip::tcp;
 
-// In the form that zoekt's types give it; what is measured stands beside much else.
+// In the form of zoekt's types. Most of these fields are ignored.
 constexpr std::string_view answer_of_one = R"({"Result":{"ContentBytesLoaded":5126,
 "IndexBytesLoaded":262,"Crashes":0,"Duration":412708,"FileCount":2,"ShardFilesConsidered":9,
 "FilesConsidered":3,"FilesLoaded":2,"FilesSkipped":0,"ShardsScanned":1,"ShardsSkipped":0,
@@ -33,7 +33,7 @@ constexpr std::string_view answer_of_one = R"({"Result":{"ContentBytesLoaded":51
 "LineFragments":{"linux":""}}}
 )";
 
-// Listens, and gives each connection the same bytes for each question, whatever it is.
+// Listens, and sends the same bytes in answer to every question.
 class Listener {
  public:
   explicit Listener(std::string bytes, int questions = 1)
@@ -53,7 +53,7 @@ class Listener {
       in.erase(0, head);
       if (!error) asio::write(socket, asio::buffer(bytes_), error);
     }
-    // Until the other side leaves.
+    // Until the other side closes.
     char byte = 0;
     while (!error) socket.read_some(asio::buffer(&byte, 1), error);
   }
@@ -135,7 +135,7 @@ TEST_CASE("a server that is silent, talks nonsense or too much ends with an erro
   auto unfinished = ask(Listener("HTTP/1.1 200 OK\r\nContent-Length: 90\r\n\r\n{\"Res"), 50ms);
   REQUIRE(!unfinished);
   CHECK(unfinished.error().code == Errc::timeout);
-  // Right but for its size.
+  // Valid except for its size.
   std::string large = std::string(answer_of_one) + std::string(1u << 17, ' ');
   for (const auto& bytes :
        {sized("<html>"), std::string("+PONG\r\n\r\n"), sized(large), in_chunks(large)}) {
@@ -170,7 +170,8 @@ TEST_CASE("every query that a server of zoekt is asked means to it what it means
       auto ours = search::parse_query(one.query);
       REQUIRE_MESSAGE(theirs, (theirs ? "" : theirs.error().what));
       REQUIRE(ours);
-      // As one group, a regular expression means the same: what closes one is left out on both sides.
+      // As one group, a regular expression keeps its meaning. Closing characters are left out on
+      // both sides.
       auto text = [](const search::ParsedQuery& query) {
         auto shown = search::to_string(*query.root);
         for (std::string_view mark : {"/(?:", ")/"})

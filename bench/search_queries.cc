@@ -24,7 +24,7 @@ class Asker {
  public:
   explicit Asker(const Corpus& corpus) : corpus_(corpus) {}
 
-  // The file limits of ours: 2 MB, nothing ignored, hidden ones too.
+  // With our file limits: 2 MB, nothing ignored, hidden files included.
   Command rg(const Patterns& patterns, const Words& more = {},
              const std::string& where = ".") const {
     Words argv = rg_in_folder();
@@ -36,7 +36,7 @@ class Asker {
     argv.insert(argv.end(), {"--", where});
     return {.argv = std::move(argv)};
   }
-  // In the working tree, without what is larger.
+  // In the working tree, without larger files.
   Command git(const Patterns& patterns, const Words& where = {}, const Words& more = {}) const {
     Words argv = git_in_folder();
     argv.insert(argv.end(), {"grep", "--threads", "2", "-c", "-z", "-I"});
@@ -50,7 +50,7 @@ class Asker {
     argv.insert(argv.end(), larger_.begin(), larger_.end());
     return {.argv = std::move(argv)};
   }
-  // On the folder, so that files which have changed would be seen; its index beside the corpus.
+  // On the folder, so that changed files would be seen. The index is next to the corpus.
   Command ours(const std::string& query) const {
     auto cache = corpus_.folder.substr(0, corpus_.folder.rfind('/')) + "/.search";
     return {.argv = {"env", "XDG_CACHE_HOME=" + cache, WARREN_BINARY, "search", "-c",
@@ -59,7 +59,7 @@ class Asker {
   void leave_out(const Words& paths) {
     for (const auto& path : paths) larger_.push_back(":(top,literal,exclude)" + path);
   }
-  // `text` is run by a shell in the folder; "RG" stands for rg with the file limits.
+  // A shell runs `text` in the folder. "RG" stands for rg with the file limits.
   Command shell(std::string text, Command::Prints prints = Command::Prints::counts) const {
     constexpr std::string_view name = "RG";
     std::string flags = "rg";
@@ -91,7 +91,7 @@ std::string with_case(const std::string& query, bool is_any) {
   return query + (is_any ? " case:no" : " case:yes");
 }
 
-// What a class looks for in the one corpus and in the other.
+// What a class searches for in either corpus.
 struct Plain {
   const char* name;
   Form form;
@@ -139,7 +139,7 @@ QueryClass plain_class(const Asker& asker, const Plain& plain, bool is_linux) {
           .target_ms = plain.target_ms};
 }
 
-// Those with filters and operators.
+// Classes with filters and operators.
 std::vector<QueryClass> joined_classes(const Asker& asker, bool is_linux) {
   auto pick = [&](const char* in_linux, const char* in_postgresql) -> std::string {
     return is_linux ? in_linux : in_postgresql;
@@ -224,7 +224,7 @@ std::vector<QueryClass> query_classes(const Corpus& corpus, const Words& larger)
   for (auto& more : joined_classes(asker, corpus.is_linux())) classes.push_back(std::move(more));
   for (auto& more : repo_classes(asker, corpus.is_linux())) classes.push_back(std::move(more));
   for (auto& one : classes) {
-    if (!corpus.is_linux()) one.target_ms.reset();  // they are about a GB
+    if (!corpus.is_linux()) one.target_ms.reset();  // targets are for a GB of text
     if (one.over == Over::one && !one.is_refused) one.ours = asker.ours(one.query);
   }
   return classes;

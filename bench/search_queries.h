@@ -1,6 +1,6 @@
 #pragma once
-// The classes of queries that searching is measured with, and how ripgrep and git are asked the
-// same.
+// The classes of queries that search is measured with, and the equivalent commands for ripgrep and
+// git.
 #include <optional>
 #include <string>
 #include <vector>
@@ -10,14 +10,14 @@
 
 namespace warren::bench {
 
-enum class Over : std::uint8_t { one, repos, symbols };  // which segments a class is asked
+enum class Over : std::uint8_t { one, repos, symbols };  // which segments a class searches
 
 struct QueryClass {
   std::string name;                          // "03_rare_identifier"
-  std::string query;                         // case:yes or case:no is always said
-  std::string peer_query = {};               // the same in zoekt's language; empty: it is the same
-  std::optional<Command> rg = {}, git = {};  // none: it cannot be asked that
-  std::optional<Command> ours = {};          // `warren search`, whose index is there already
+  std::string query;                         // always contains case:yes or case:no
+  std::string peer_query = {};               // in zoekt's language; empty if it is the same
+  std::optional<Command> rg = {}, git = {};  // nullopt if the program cannot do it
+  std::optional<Command> ours = {};          // `warren search` with an existing index
   std::optional<double> target_ms = {};      // on linux, in two threads
   Over over = Over::one;
   bool counts_matches = false;  // rg counts matches, not lines: the pattern spans lines
@@ -26,7 +26,7 @@ struct QueryClass {
   const std::string& for_peer() const { return peer_query.empty() ? query : peer_query; }
 };
 
-// `larger`: files beyond the limit, which git has to be told of.
+// `larger`: files beyond the limit, which must be excluded for git.
 std::vector<QueryClass> query_classes(const Corpus& corpus, const std::vector<std::string>& larger);
 
 }  // namespace warren::bench

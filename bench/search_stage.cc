@@ -24,8 +24,7 @@ std::string short_number(double value) {
   return value >= 100 ? fmt::format("{:.0f}", value) : fmt::format("{:.3g}", value);
 }
 
-// The index that `warren search` keeps is made now; where there is no such command, nobody is
-// asked.
+// Builds the index that `warren search` stores. Without that command, its measurements are skipped.
 void index_for_processes(Stage& stage) {
   std::optional<bool> is_there;
   for (auto& one : stage.classes) {

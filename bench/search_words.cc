@@ -6,7 +6,7 @@ namespace warren::bench {
 
 namespace {
 
-// As Debian has them: anything else is neither asked of its archive nor made a folder.
+// A name as Debian allows it. Any other is neither requested from the archive nor used as a folder.
 bool is_package(std::string_view word) {
   auto is_small = [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9'); };
   return word.size() > 1 && is_small(word[0]) && std::ranges::all_of(word, [&](char c) {

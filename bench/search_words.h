@@ -1,5 +1,5 @@
 #pragma once
-// What bench_search is called with.
+// The arguments of bench_search.
 #include <string>
 #include <string_view>
 #include <vector>
@@ -11,7 +11,7 @@ namespace warren::bench {
 struct SearchWords {
   bool wants_help = false;
   std::string peer_url;
-  std::vector<std::string> corpora;  // names of Debian's source packages
+  std::vector<std::string> corpora;  // names of Debian source packages
 };
 inline constexpr std::string_view search_usage =
     R"(Searching, measured on sources of Debian packages beside ripgrep and git (`make bench PART=search`).
@@ -24,8 +24,8 @@ A CORPUS is the name of a source package, which is fetched when it is not there 
 $WARREN_BENCH_CORPUS is one where none is named.
 )";
 
-// `usual`: of the environment; empty: none. Errc::invalid: a flag that it does not know, or a word
-// that is no name of a package.
+// `usual` comes from the environment, and may be empty. Errc::invalid: an unknown flag, or a word
+// that is not a valid package name.
 Result<SearchWords> read_search_words(const std::vector<std::string>& words,
                                       const std::string& usual);
 

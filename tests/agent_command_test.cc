@@ -319,3 +319,34 @@ TEST_CASE("an agent that is killed leaves no process, and the next one makes the
   };
   with_instance(server, folder.path(), body);
 }
+
+TEST_CASE("a tool finds no secret in the environment of the process that started it") {
+  RedisServer server;
+  TempFolder folder;
+  write(folder.path() / "warren.yml", R"(version: "1.0"
+agents:
+  Coder:
+    command: [sh, -c, "cat /proc/[0-9]*/environ 2>/dev/null | tr '\\0' '\\n' > seen; env >> seen; cat done"]
+    bidding_strategy: exclusive
+)");
+  write(folder.path() / "done", R"({"artefact_type":"Code","summary":"s"})");
+  auto body = [](Board& board, RedisServer& redis, fs::path& where) -> awaitable<void> {
+    auto program = command(where, {"agent", "run", "Coder"}, "redis://" + redis.address());
+    // The default user of this server has any password.
+    // Other tests have processes with other secrets.
+    auto secret = fmt::format("secret-of-{}", getpid());
+    program.environment.push_back("REDIS_PASSWORD=" + secret);
+    program.environment.push_back("FOGHORN_TOKEN=" + secret);
+    program.environment.emplace_back("MARK=not-a-secret");
+    Process agent(program);
+    auto claim = co_await claimed(board, artefact_of("GoalDefined"));
+    auto bids = co_await all_bids(board, claim, 1);
+    co_await granted(board, claim, "Coder", BidType::exclusive);
+    auto seen = contents(where / "seen");
+    CHECK(seen.contains("MARK=not-a-secret"));  // it could read it
+    CHECK(!seen.contains(secret));
+    agent.terminate();
+    CHECK(agent.wait() == 0);
+  };
+  with_instance(server, folder.path(), body);
+}

@@ -1,5 +1,6 @@
 // Two clusters on two Redis servers, joined by gRPC on this machine.
 #include "services/foghorn/federation/writer.h"
+#include "services/foghorn/http/surface.h"
 #include "with_federations.h"
 #include "with_sessions.h"
 
@@ -263,6 +264,125 @@ TEST_CASE("a follower knows what the leader knows, and leads at once when that o
         co_await until_known(a, "new");
         co_await until_known(a, "s999", false);
       });
+}
+
+namespace {
+
+// Questions to one instance without a pause, and its answers.
+struct Asking {
+  explicit Asking(Member& of) : surface({{of.cluster.get(), of.federation.get()}}, metrics, {}) {}
+
+  Metrics metrics;
+  foghorn::Surface surface;
+  std::map<std::string, std::size_t> answers = {};  // by path and status
+  std::size_t waited = 0;  // answers for which another cluster was asked about a stream
+};
+
+awaitable<void> ask_on(Asking& asking) {
+  for (;;) {
+    for (std::string path : {"/play/clip-1/hls", "/play/demo/hls", "/demo"}) {
+      HttpRequest request{.method = "GET", .path = path, .query = ""};
+      request.client = asio::ip::make_address("127.0.0.1");
+      HttpAnswer answer;
+      auto work = asking.surface.answer(request, answer);
+      if (work) {
+        asking.waited += !path.contains("clip");  // other clusters are asked whether it is a stream
+        co_await *std::move(work);
+      }
+      auto says = path == "/demo" ? answer.body : std::to_string(answer.status);
+      ++asking.answers[path + " " + says];
+    }
+    co_await sleep_for(2ms);
+  }
+}
+
+std::string shown(const Asking& asking) {
+  std::string all;
+  for (const auto& [answer, count] : asking.answers) all += fmt::format("{}: {}\n", answer, count);
+  return all;
+}
+
+// Redis has all that b told and the leader of a, and both instances of a know the same.
+bool is_told_again(Members& a, RedisServer& redis) {
+  return redis.cli({"EXISTS", "{a}:stream_ad:b:demo", "{a}:remote_live:demo",
+                    "{a}:remote_edges:b:b-edge", "{a}:remote_artifacts:b:clip-1:b-edge",
+                    "{a}:leader:peer_manager"}) == "5" &&
+         is_connected(a) && a[0]->federation->view().digest() == a[1]->federation->view().digest();
+}
+
+awaitable<bool> lose_all(TaskGroup& tasks, std::vector<std::unique_ptr<Asking>>& asking, Members& a,
+                         RedisServer& redis, void (*lose)(RedisServer&)) {
+  co_await eventually(60s, "all is known", is_told_again, a, redis);
+  for (auto& each : asking) tasks.start("test.asking", ask_on(*each));
+  auto enough = [](Asking& of, std::size_t& count) {
+    return of.answers["/play/clip-1/hls 307"] > count;
+  };
+  lose(redis);
+  co_await eventually(60s, "all is told again", is_told_again, a, redis);
+  for (auto& each : asking) {
+    auto more = each->answers["/play/clip-1/hls 307"] + 100;
+    co_await eventually(30s, "there are more answers", enough, *each, more);
+    CHECK_MESSAGE(each->answers.size() == 3, shown(*each));
+    CHECK(each->answers["/play/demo/hls 307"] > 100);
+    CHECK(each->answers["/demo b-edge.example"] > 100);
+    CHECK(each->waited == 0);
+  }
+  co_return true;
+}
+
+}  // namespace
+
+TEST_CASE("a Redis that loses all of its data costs no viewer what other clusters have") {
+  static void (*lose)(RedisServer&) = nullptr;
+  SUBCASE("FLUSHALL") {
+    lose = [](RedisServer& redis) { redis.cli({"FLUSHALL"}); };
+  }
+  SUBCASE("it is killed, and comes back empty") {
+    lose = [](RedisServer& redis) {
+      redis.kill();
+      redis.restart();
+    };
+  }
+  Neighbours how;
+  how.terms.digest_interval = 2s;     // nothing that was lost is written again before a digest
+  how.terms.reload_interval = 100ms;  // and until then each follower misses it many times
+  auto body = [](Members& a, Members& b, RedisServer& ra, RedisServer&) -> awaitable<void> {
+    report(*b[0], "b-edge", {{"demo", live()}});
+    REQUIRE(b[0]->cluster->add_artifact("b-edge", {"clip-1", "clip", "/clips/1", 1000}));
+    for (auto& member : a)
+      co_await eventually(30s, "both know the clip", [&] {
+        return knows(*member, "demo") && !member->federation->artifact_at("clip-1", 52, 4).empty();
+      });
+    std::vector<std::unique_ptr<Asking>> asking;  // the tasks end before it does
+    for (auto& member : a) asking.push_back(std::make_unique<Asking>(*member));
+    bool done = co_await with_group(lose_all, asking, a, ra, lose);
+    CHECK(done);
+  };
+  with_federations(how, body);
+}
+
+TEST_CASE("what a peer withdrew while an instance could not hear it goes there within its ttl") {
+  auto body = [](Members& a, Members& b, RedisServer& ra, RedisServer&) -> awaitable<void> {
+    report(*b[0], "b-edge", {{"demo", live()}, {"other", live()}});
+    co_await until_known(a, "demo");
+    co_await until_known(a, "other");
+    auto* leader = leader_of(a);
+    REQUIRE(leader);
+    auto& follower = leader == a[0].get() ? *a[1] : *a[0];
+    follower.redis_link.cut();
+    report(*b[0], "b-edge", {{"other", live()}});
+    co_await eventually(10s, "Redis has it no more",
+                        [&] { return ra.cli({"EXISTS", "{a}:stream_ad:b:demo"}) == "0"; });
+    follower.redis_link.heal();
+    auto began = Clock::now();
+    co_await eventually(30s, "it is gone", [&] { return !knows(follower, "demo"); });
+    auto took = Clock::now() - began;
+    CHECK(took < federation::ttl_of(federation::Kind::stream_ad) + 2s);
+    MESSAGE("until it was gone: " << took / 1ms << " ms");
+    CHECK(knows(follower, "other"));
+    CHECK(!knows(*leader, "demo"));
+  };
+  with_federations({}, body);
 }
 
 TEST_CASE("what a leader writes after the next one wrote is refused, and nothing of it is there") {

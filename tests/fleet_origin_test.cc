@@ -4,6 +4,7 @@
 
 #include "primitives/catalog/redis.h"
 #include "services/fleet/plan/records.h"
+#include "services/fleet/router/router.h"
 #include "tests/with_client.h"
 #include "tests/with_fleet_processes.h"
 #include "tests/with_secrets.h"
@@ -147,6 +148,142 @@ TEST_CASE("a token that is rotated in the middle of a run is found in no process
   rotate(second);
   origin.wait_until_served("two");
   look_for_tokens("at the end");
+}
+
+TEST_CASE("a token may come from a variable or from a helper of git, for the host that is named") {
+  Origin origin;
+  auto& server = origin.fleet.server();
+  const auto& git = server.repositories();
+  auto token = new_token();
+  write(server.path("token"), token);
+  for (const char* name : {"one", "two"}) {
+    git.create(name);
+    git.commit(name, "apple_1\n");
+  }
+  origin.fleet.environment = {"ORIGIN_TOKEN=" + token};
+  auto serves = [&](const std::string& name, const std::string& flag, const std::string& value) {
+    origin.put({{name, server.url("auth/" + name)}});
+    auto& node = origin.fleet.start_node("n-" + name, {flag, value});
+    origin.wait_until_served(name);
+    CHECK(processes_with(token).size() <= 1);  // the node itself, which was given the variable
+    auto said = origin.fleet.run({"fleet", "repo", "rm", name});
+    CHECK_MESSAGE(said.first == 0, said.second);
+    node.terminate();
+    node.wait(60s);
+  };
+  serves("one", "--credential-env", server.host() + "=ORIGIN_TOKEN");
+  origin.fleet.environment = {};
+  TempFolder secrets;
+  write(secrets.path() / "answer", "username=bob\npassword=" + token + "\n");
+  auto helper = fmt::format("!f() {{ test \"$1\" = get && cat '{}'; }}; f",
+                            (secrets.path() / "answer").string());
+  serves("two", "--credential-helper", server.host() + "=" + helper);
+
+  for (const auto& [flag, value] :
+       {std::pair("--credential-env", "github.com"), std::pair("--credential-env", "=TOKEN"),
+        std::pair("--credential-env", "github.com=a b"), std::pair("--credential-helper", "")}) {
+    CAPTURE(value);
+    auto said = origin.fleet.run({"fleet", "node", flag, value});
+    CHECK(said.first == 2);
+    CHECK(said.second.contains(flag));
+  }
+}
+
+TEST_CASE("while there is no slot to fetch, explain says that a repository waits for one") {
+  Origin origin;
+  auto& server = origin.fleet.server();
+  for (const char* name : {"one", "two"}) {
+    server.repositories().create(name);
+    server.repositories().commit(name, "apple_1\n");
+  }
+  origin.put({{"one", server.url("slow/one")}});
+  origin.fleet.start_node("n1", {"--clones", "1"});
+  wait_for(60s, "git waits for its pack", [&] { return fs::exists(server.path("waiting")); });
+  origin.put({{"two", server.url("open/two")}});
+  auto is_in = [](const Rows& all, const char* key, Phase phase) {
+    auto note = parse_note(all.at(key).note);
+    return note && all.at(key).state == RowState::claimed && note->phase == phase;
+  };
+  origin.wait_until("one is fetched, and the other waits", [&](const Rows& all) {
+    return is_in(all, "one#0", Phase::fetching) && is_in(all, "two#0", Phase::waiting) &&
+           !all.at("two#0").owner.empty();
+  });
+  auto says = [&](const char* name) { return origin.fleet.run({"fleet", "explain", name}).second; };
+  CHECK(says("one").contains("is at n1, which is fetching it"));
+  CHECK(says("two").contains("is at n1, where it waits to be fetched"));
+  write(server.path("go"), "");
+  for (const char* name : {"one", "two"}) origin.wait_until_served(name);
+  CHECK(says("two").contains("is served by n1"));
+}
+
+namespace {
+
+// A router that speaks TLS, and processes that ask it.
+struct Secured {
+  Origin& origin;
+  const Certificates& certificates;
+  Router& router;
+
+  Process start(std::vector<std::string> words, const fs::path& log, bool knows_ca) const {
+    auto& environment = origin.fleet.environment;
+    environment.clear();
+    if (knows_ca) environment.push_back("FLEET_CA=" + certificates.ca().string());
+    return Process(origin.fleet.program(std::move(words), log));
+  }
+  std::string url() const { return fmt::format("https://127.0.0.1:{}", router.port()); }
+};
+
+awaitable<bool> ask_with_tls(TaskGroup& tasks, Secured& with) {
+  tasks.start("test.router", with.router.run());
+  co_await with.router.settled();
+  TempFolder logs;
+  auto search = [&](bool knows_ca) {
+    return with.start({"search", "--fleet", with.url(), "apple_1_1"}, logs.path() / "search",
+                      knows_ca);
+  };
+  auto stranger = search(false);
+  auto code = co_await ended(stranger);
+  CHECK(code == 2);
+  CHECK_FALSE(contents(logs.path() / "search").contains("r1/src/f1.c"));
+  auto friendly = search(true);
+  code = co_await ended(friendly);
+  auto said = contents(logs.path() / "search");
+  CHECK_MESSAGE(code == 0, said);
+  CHECK_MESSAGE(said.contains("r1/src/f1.c"), said);
+
+  auto log = logs.path() / "autoscale";
+  auto scaler = with.start({"fleet", "autoscale", "--router", with.url()}, log, true);
+  auto has_advice = [](const fs::path& in) { return contents(in).contains("1 node: "); };
+  co_await eventually(60s, "it prints what the router advises", has_advice, log);
+  scaler.terminate();
+  co_await ended(scaler);
+  co_return true;
+}
+
+}  // namespace
+
+TEST_CASE(
+    "a router at https:// is asked by search and autoscale, if it has a certificate of our CA") {
+  Origin origin;
+  Certificates certificates;
+  origin.fleet.add_small(2);
+  origin.fleet.start_node("n1");
+  for (const char* name : {"r0", "r1"}) origin.wait_until_served(name);
+  auto body = [](Catalog& catalog, Origin& all, Certificates& of) -> awaitable<void> {
+    Metrics metrics;
+    RouterSettings settings;
+    settings.look = 100ms;
+    settings.token = settings.node_token = "mangrove";
+    auto tls = tls_for_server({contents(of.server().certificate), contents(of.server().key)});
+    REQUIRE(tls);
+    settings.http.tls = *std::move(tls);
+    auto executor = co_await asio::this_coro::executor;
+    auto router = Router::create(executor, catalog, std::move(settings), metrics);
+    REQUIRE(router);
+    Secured with{all, of, **router};
+    co_await with_group(ask_with_tls, with);
+  };
+  origin.with_catalog(body, origin, certificates);
 }
 
 TEST_CASE("a URL with options or helpers in it is refused when it is added, and by who finds it") {

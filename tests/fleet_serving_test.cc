@@ -1,4 +1,5 @@
 // The fleet from claim to answer: nodes take repositories, serve them, lose them and take over.
+#include "proof/testkit/faulty_link.h"
 #include "tests/with_fleet.h"
 #include "tests/with_git_server.h"
 
@@ -250,6 +251,232 @@ TEST_CASE("replicas are on different nodes, and one that dies costs no answer") 
       auto found = co_await finds(router, "apple_", files);
       CHECK_MESSAGE(found, (found ? "" : found.error().what));
     }
+  });
+}
+
+namespace {
+
+// One large repository on two nodes. The router asks n1 first, through a link.
+struct Replicated {
+  static constexpr int lines = 60'000;
+  explicit Replicated(const Orchard& orchard) {
+    std::string text;
+    for (int i = 0; i < lines; ++i) text += fmt::format("int apple_{};\n", i);
+    orchard.repositories[0].write("large.c", text);
+    orchard.repositories[0].commit();
+  }
+  awaitable<Router*> start(Fleet& fleet, std::chrono::milliseconds hedge) {
+    co_await fleet.add(0, 1, 2);
+    RouterSettings settings;
+    settings.look = 100ms;
+    settings.zone = "near";
+    settings.hedge = hedge;
+    auto& router = fleet.start_router(std::move(settings));
+    auto first = fleet.node_settings("n1", 20s), second = fleet.node_settings("n2", 20s);
+    first.zone = "near";
+    first.endpoint = fmt::format("http://127.0.0.1:{}", link.port());
+    near = fleet.start_node(std::move(first)).part.get();
+    link.lead_to(near->port());
+    fleet.start_node(std::move(second));
+    auto are_both_ready = [](Router& where) {
+      const auto& repos = where.table().repos();
+      if (!repos.contains("r0")) return false;
+      return std::ranges::all_of(repos.find("r0")->second.slots, [](const auto& slot) {
+        return slot.second.row.state == RowState::ready && slot.second.note.has_index;
+      });
+    };
+    co_await eventually(60s, "both replicas are served", are_both_ready, router);
+    co_return &router;
+  }
+  // Matches every line.
+  static SearchAsk long_query() {
+    auto ask = ask_for("apple_\\d+");
+    ask.matches = 0;
+    ask.timeout = 60s;
+    return ask;
+  }
+  FaultyLink link{1};
+  FleetNode* near = nullptr;
+};
+
+}  // namespace
+
+TEST_CASE("a query that takes longer than the hedge is answered in full where there are replicas") {
+  Orchard orchard(1);
+  with_fleet(orchard, [](Fleet& fleet, RedisPlace&) -> awaitable<void> {
+    Replicated replicated(fleet.orchard);
+    auto* router = co_await replicated.start(fleet, 1ms);
+    for (int i = 0; i < 5; ++i) {
+      std::vector<Missing> missing;
+      auto answer = co_await router->search(Replicated::long_query(), missing);
+      REQUIRE(answer);
+      CHECK(missing.empty());
+      CHECK(answer->is_complete);
+      CHECK(answer->files.size() == 4);
+      CHECK(answer->match_count == Replicated::lines + 3);
+    }
+  });
+}
+
+TEST_CASE(
+    "while one replica is slow the other answers in full, once, and the slow one is given up") {
+  Orchard orchard(1);
+  with_fleet(orchard, [](Fleet& fleet, RedisPlace&) -> awaitable<void> {
+    Replicated replicated(fleet.orchard);
+    auto* router = co_await replicated.start(fleet, 50ms);
+    replicated.link.delay(Direction::to_client, 30s);
+    FoundFiles found(fleet.executor, 50);
+    std::vector<Missing> missing;
+    auto begin = Clock::now();
+    auto answer = co_await router->search(Replicated::long_query(), missing, &found);
+    auto took = Clock::now() - begin;
+    found.end();
+    REQUIRE(answer);
+    CHECK(missing.empty());
+    CHECK(answer->is_complete);
+    CHECK(answer->match_count == Replicated::lines + 3);
+    CHECK(took < 20s);
+    auto told = co_await found.next();
+    CHECK(std::ranges::count(told, '\n') == 4);
+    auto is_given_up = [](FleetNode& slow) { return slow.info().running == 0; };
+    co_await eventually(20s, "the slow one has nothing to do", is_given_up, *replicated.near);
+    // It answered nothing at all, so for a while it is not asked first.
+    begin = Clock::now();
+    answer = co_await router->search(ask_for("apple_0_1"), missing);
+    CHECK(Clock::now() - begin < 20s);
+    REQUIRE(answer);
+    CHECK(answer->files.size() == 1);
+    replicated.link.heal();
+  });
+}
+
+namespace {
+
+// Adds this many megabytes of text that does not compress well.
+void fill(const Orchard::Repository& repository, int megabytes) {
+  std::mt19937_64 random(11);
+  for (int i = 0; i < megabytes; ++i) {
+    std::string text = fmt::format("int apple_m{};\n", i);
+    while (text.size() < (1u << 20))
+      text += fmt::format("int x{:x} = {}; // {:x}\n", random(), random() % 1000, random());
+    repository.write(fmt::format("m{}.c", i), text);
+  }
+  repository.commit();
+}
+
+void push(const Orchard::Repository& repository) {
+  repository.write("new.c", "int apple_new;\n");
+  repository.commit();
+}
+
+auto lacks = [](Router& router) {
+  const auto& repos = router.table().repos();
+  return repos.contains("r0") && repos.find("r0")->second.slots.at(0).note.lacks_bytes > 0;
+};
+
+}  // namespace
+
+TEST_CASE("a node that is nearly full follows the commits of a large repository") {
+  Orchard orchard(1);
+  fill(orchard.repositories[0], 12);
+  with_fleet(orchard, [](Fleet& fleet, RedisPlace&) -> awaitable<void> {
+    co_await fleet.add(0, 1);
+    auto& router = fleet.start_router();
+    auto settings = fleet.node_settings("n1");
+    settings.shelf.budget_bytes = 38u << 20;  // a second full build would not fit
+    settings.delta_from = 1u << 20;
+    fleet.start_node(std::move(settings));
+    std::size_t files = 15;
+    co_await eventually(60s, "it is served", finds_all, router, files);
+    co_await router.settled();
+    push(fleet.orchard.repositories[0]);
+    files = 16;
+    co_await eventually(60s, "the new commit is served", finds_all, router, files);
+  });
+}
+
+TEST_CASE("others are compressed for a new commit that has no room, and it is served then") {
+  Orchard orchard(2);
+  for (int i : {0, 1}) fill(orchard.repositories[static_cast<std::size_t>(i)], 12);
+  with_fleet(orchard, [](Fleet& fleet, RedisPlace&) -> awaitable<void> {
+    auto& router = fleet.start_router();
+    auto settings = fleet.node_settings("n1");
+    settings.shelf.budget_bytes = 60u << 20;
+    auto& node = fleet.start_node(std::move(settings));
+    for (int i : {0, 1}) {
+      co_await fleet.add(i, i + 1);
+      std::size_t files = 15 * static_cast<std::size_t>(i + 1);
+      co_await eventually(60s, "it is served", finds_all, router, files);
+      co_await router.settled();
+    }
+    CHECK(node.part->shelf().counters().demoted == 0);
+    push(fleet.orchard.repositories[0]);
+    std::size_t files = 31;
+    co_await eventually(60s, "the new commit is served", finds_all, router, files);
+    CHECK(node.part->shelf().counters().demoted > 0);
+    CHECK(node.part->shelf().counters().evicted == 0);
+    auto lacks_nothing = [](Router& where) { return !lacks(where); };
+    co_await eventually(20s, "nothing is lacking", lacks_nothing, router);
+  });
+}
+
+TEST_CASE("of a new commit that finds no room at all the catalog says how much it needs") {
+  Orchard orchard(1);
+  fill(orchard.repositories[0], 12);
+  with_fleet(orchard, [](Fleet& fleet, RedisPlace&) -> awaitable<void> {
+    co_await fleet.add(0, 1);
+    auto& router = fleet.start_router();
+    auto settings = fleet.node_settings("n1");
+    settings.shelf.budget_bytes = 38u << 20;
+    fleet.start_node(std::move(settings));
+    std::size_t files = 15;
+    co_await eventually(60s, "it is served", finds_all, router, files);
+    co_await router.settled();
+    push(fleet.orchard.repositories[0]);
+    co_await eventually(60s, "it is behind", lacks, router);
+    auto as_before = co_await finds(router, "apple_", files);
+    CHECK(as_before);
+    CHECK(router.table().repos().at("r0").slots.at(0).note.lacks_bytes > 28u << 20);
+    // Until the origin takes the commit back.
+    fleet.orchard.repositories[0].run({"reset", "-q", "--hard", "HEAD~1"});
+    auto lacks_nothing = [](Router& where) { return !lacks(where); };
+    co_await eventually(60s, "nothing is lacking", lacks_nothing, router);
+  });
+}
+
+TEST_CASE(
+    "what is pinned while memory is full takes the place of another, though nobody asks for it") {
+  Orchard orchard(2);
+  fill(orchard.repositories[0], 10);
+  with_fleet(orchard, [](Fleet& fleet, RedisPlace&) -> awaitable<void> {
+    co_await fleet.add(0, 1);
+    auto& router = fleet.start_router();
+    auto settings = fleet.node_settings("n1");
+    settings.shelf.budget_bytes = 36u << 20;
+    settings.shelf.youth = 0s;
+    settings.shelf.cool_down = 0s;
+    auto& node = fleet.start_node(std::move(settings));
+    std::size_t files = 13;
+    co_await eventually(60s, "the large one is served", finds_all, router, files);
+    co_await router.settled();
+    co_await fleet.add(1, 2);
+    // Its size is not known, and that needs more room than there is even if the other is compressed.
+    auto is_known = [](Router& where) { return where.table().repos().contains("r1"); };
+    co_await eventually(60s, "the router knows the other one", is_known, router);
+    CHECK(node.part->shelf().counters().evicted == 0);
+    RepoSpec spec{.url = fleet.orchard.url(1), .is_pinned = true};
+    RowChange change;
+    change.spec = to_json(spec);
+    change.rank = rank_of(spec, 0, 0);
+    auto changed =
+        co_await fleet.catalog.change(row_key("r1", 0), std::move(change), Clock::now() + 20s);
+    REQUIRE(changed);
+    auto is_served = [](Router& where) {
+      const auto& repos = where.table().repos();
+      return repos.contains("r1") && repos.find("r1")->second.is_served();
+    };
+    co_await eventually(60s, "the pinned one is served", is_served, router);
+    CHECK(node.part->shelf().counters().evicted == 1);
   });
 }
 

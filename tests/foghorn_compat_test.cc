@@ -79,6 +79,22 @@ TEST_CASE("a node that never said how much memory it has is listed, too") {
   });
 }
 
+TEST_CASE(
+    "a node that uses more memory than it has is listed with that, and viewers are sent there") {
+  with_foghorn([](FoghornVisit& f) -> awaitable<void> {
+    auto beyond =
+        report_of("x.example", R"("demo":{"total":1,"inputs":1})", R"(,"ram_current":1500)");
+    beyond.replace(beyond.find(R"("ram_current":100,)"), 18, "");
+    auto reply = co_await f.post("/v1/nodes/x/report", beyond);
+    CHECK(reply.status == 200);
+    const auto x = json_of(co_await f.get("/")).at("x.example");
+    CHECK(x.at("ram").to_number<double>() == 150);
+    CHECK(x.at("score").at("ram") == 0);
+    CHECK((co_await f.get("/demo")).body == "x.example");
+    CHECK((co_await f.get("/play/demo/hls")).status == 307);
+  });
+}
+
 TEST_CASE("weights are changed in part, and always told whole") {
   with_foghorn([](FoghornVisit& f) -> awaitable<void> {
     auto before = json_of(co_await f.get("/?weights="));

@@ -34,9 +34,38 @@ NodeReport report_of_own(int node, int count) {
   return report;
 }
 
-// What everybody else sees who has a turn while an instance loads.
+// The processor time that this thread has used: other programs on the machine add nothing to it.
+std::chrono::nanoseconds thread_time() {
+  timespec used{};
+  ensure(::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used) == 0, "a thread has a clock of its own");
+  return std::chrono::seconds(used.tv_sec) + std::chrono::nanoseconds(used.tv_nsec);
+}
+
+// How long a task of the loop waits for its next turn, and how much the others work meanwhile.
+struct Gap {
+  std::chrono::nanoseconds longest_work{}, all_work{};
+  Clock::duration longest{};
+
+  void leave() {
+    left_ = Clock::now();
+    left_work_ = thread_time();
+  }
+  void come_back() {
+    auto work = thread_time() - left_work_;
+    longest = std::max(longest, Clock::now() - left_);
+    longest_work = std::max(longest_work, work);
+    all_work += work;
+  }
+
+ private:
+  Clock::time_point left_{};
+  std::chrono::nanoseconds left_work_{};
+};
+
+// What another task of the loop sees while an instance loads.
 struct Watch {
   bool is_over = false;
+  Gap gap;
   std::uint64_t turns = 0, most_changes = 0;  // between two turns
   std::size_t most_shown = 0;                 // streams, before all was loaded
   bool is_told = false;
@@ -67,7 +96,9 @@ awaitable<void> look_on(Cluster& late, RedisServer& server, Watch& watch) {
     if (late.health() == MirrorHealth::loading)
       watch.most_shown = std::max(watch.most_shown, streams_shown);
     before = late.revision();
+    watch.gap.leave();
     co_await asio::post(executor, asio::use_awaitable);
+    watch.gap.come_back();
     watch.most_changes = std::max(watch.most_changes, late.revision() - before);
   }
 }
@@ -143,6 +174,13 @@ TEST_CASE(
         CHECK(watch.is_told);
         CHECK(watch.turns > 2 * hosts * each / 500);
         CHECK(watch.most_changes < 3000);  // a slice is 500 values, of two or three changes each
+        const auto& gap = watch.gap;
+        MESSAGE("longest gap between two turns: " << gap.longest / 1us << " us, with "
+                                                  << gap.longest_work / 1us << " us of work of "
+                                                  << gap.all_work / 1us);
+        // A slice is about an eightieth of the work. The bound is a share of it, too, so that it
+        // also holds on a slow machine.
+        CHECK(gap.longest_work < gap.all_work / 8);
         CHECK(watch.most_shown == 0);
         CHECK(!b.problem());
         CHECK(s.cli({"GET", "{abc}:instance:late"}).starts_with("late "));

@@ -6,6 +6,30 @@
 
 namespace warren {
 
+namespace {
+
+enum class Way : unsigned char { play, host, source };
+
+std::string target_of(Way way, std::size_t stream) {
+  switch (way) {
+    case Way::play:
+      return fmt::format("/play/stream-{}/hls", stream);
+    case Way::host:
+      return fmt::format("/stream-{}?proto=https", stream);
+    case Way::source:
+      return fmt::format("/?source=stream-{}", stream);
+  }
+  return "";
+}
+
+// An instance that knows of no node answers "localhost", and with a status that is not an error.
+bool leads_to_a_node(Way way, const HttpReply& reply) {
+  if (way == Way::source) return reply.status == 200 && reply.body.starts_with("dtsc://edge-");
+  return reply.status == 307 && reply.header("location").starts_with("https://edge-");
+}
+
+}  // namespace
+
 struct Swarm::State {
   SwarmTerms terms;
   std::vector<std::string> urls;
@@ -97,20 +121,23 @@ void Swarm::start_viewers(TaskGroup& tasks) {
       auto instance = state.random() % clients.size();
       if (!state.alive[instance]) instance = (instance + 1) % clients.size();
       auto stream = state.random() % static_cast<std::size_t>(state.terms.streams);
-      HttpAsk play{"GET", fmt::format("/play/stream-{}/hls", stream)};
+      auto way = state.terms.asks_in_all_ways ? Way(state.random() % 3) : Way::play;
+      HttpAsk question{"GET", target_of(way, stream)};
       auto asked_at = Clock::now();
-      auto reply = co_await clients[instance]->ask(std::move(play), asked_at + 2s);
+      auto reply =
+          co_await clients[instance]->ask(std::move(question), asked_at + state.terms.patience);
       auto took = Clock::now() - asked_at;
       auto& counters = state.counters;
       ++counters.statuses[reply ? reply->status : 0];
-      if (reply && reply->status == 307) {
+      if (reply && leads_to_a_node(way, *reply)) {
         ++counters.answered;
         counters.slowest = std::max(counters.slowest, took);
       } else if (state.alive[instance]) {  // it may have died meanwhile
         ++counters.lost;
         auto why = reply ? fmt::format("{} {}", reply->status, reply->body) : reply.error().what;
         if (counters.unanswered.size() < 5)
-          counters.unanswered.push_back(fmt::format("instance {}: {}", instance, why));
+          counters.unanswered.push_back(
+              fmt::format("instance {}, {}: {}", instance, target_of(way, stream), why));
       }
       co_await sleep_for(state.terms.viewer_pause);
     }

@@ -18,6 +18,9 @@ struct SwarmTerms {
   std::chrono::milliseconds report_interval = 1s;
   int viewers = 8;                               // who ask, one request after the other
   std::chrono::milliseconds viewer_pause = 5ms;  // between two requests of one of them
+  std::chrono::milliseconds patience = 2s;       // of a viewer, for an answer
+  // Viewers also ask for the host and the source of a stream, as media servers do.
+  bool asks_in_all_ways = false;
 };
 
 class Swarm {
@@ -39,8 +42,8 @@ class Swarm {
     std::size_t reports = 0, failed_reports = 0;
     std::size_t answered = 0;
     std::vector<std::string> unanswered;  // why, the first few; `lost` counts them all
-    std::size_t lost = 0;
-    Clock::duration slowest = {};              // answer of a viewer
+    std::size_t lost = 0;          // also answers that lead to no node, whatever their status
+    Clock::duration slowest = {};  // answer of a viewer
     std::map<unsigned, std::size_t> statuses;  // 0: none came in time
   };
   const Counters& counters() const;

@@ -1,8 +1,13 @@
 // Leases on a real server: who gets them, who waits, and what a holder knows when things break.
 #include <boost/asio/post.hpp>
+#include <cstdlib>
+#include <iterator>
+#include <sstream>
 
 #include "primitives/lease/scripts.h"
 #include "proof/testkit/faulty_link.h"
+#include "proof/testkit/heartbeat.h"
+#include "proof/testkit/victim.h"
 #include "with_sessions.h"
 
 using namespace warren;
@@ -466,6 +471,88 @@ TEST_CASE("a crashed waiter is passed over") {
         co_await waiters.join();
       },
       link, server);
+}
+
+// Runs in a process of its own, which the next test case kills.
+TEST_CASE("victim: holds a lease" * doctest::skip()) {
+  auto settings = settings_for(static_cast<unsigned short>(std::stoi(std::getenv("WARREN_PORT"))));
+  settings.client_name = "victim";
+  with_sessions({settings}, 3s, [](Sessions& holders) -> awaitable<void> {
+    LeaseTerms terms{"{t}:job", "victim"};
+    if (std::getenv("WARREN_HAS_TTL")) terms.ttl = 3s;
+    auto lease = co_await holders[0]->try_acquire(terms);
+    REQUIRE_MESSAGE(lease, lease.error().what);
+    co_await sleep_until(Clock::time_point::max());
+  });
+}
+
+TEST_CASE(
+    "a lease whose holder is killed is free one ttl later, and the first in line has it then") {
+  RedisServer server;
+  Heartbeat heartbeat;
+  for (auto terms : both_ways) {
+    std::vector<std::string> environment{fmt::format("WARREN_PORT={}", server.port())};
+    if (terms.ttl) environment.emplace_back("WARREN_HAS_TTL=1");
+    Victim victim("victim: holds a lease", environment);
+    with_sessions(
+        two(server), 3s,
+        [](Sessions& waiters, RedisServer& redis, Victim& holder, LeaseTerms& t,
+           Heartbeat& machine) -> awaitable<void> {
+          auto is_held = [](RedisServer& r) { return r.cli({"EXISTS", "{t}:job"}) == "1"; };
+          co_await eventually(30s, "it is held", is_held, redis);
+          struct Turn {
+            std::string value;
+            Clock::time_point at;
+          };
+          auto wait_in_line = [](LeaseSession& session, LeaseTerms wanted,
+                                 std::vector<Turn>& turns) -> Async<> {
+            auto value = wanted.value;
+            auto lease = co_await acquire(session, std::move(wanted));
+            REQUIRE_MESSAGE(lease, lease.error().what);
+            turns.push_back({value, Clock::now()});
+            co_return co_await lease->release();
+          };
+          std::vector<Turn> turns;
+          TaskGroup tasks(waiters[0]->client().executor());
+          for (std::string number : {"1", "2"}) {
+            LeaseTerms wanted = t;
+            wanted.value = number;
+            tasks.start(number, wait_in_line(*waiters[number == "2"], wanted, turns));
+            auto in_line = [](RedisServer& r, std::string& n) {
+              return r.cli({"LLEN", "{t}:job:queue"}) == n;
+            };
+            co_await eventually(10s, "it is in line", in_line, redis, number);
+          }
+          holder.process.kill();
+          // Once its connections are closed, the server has read everything that the holder sent.
+          auto is_gone = [](RedisServer& r) {
+            return !r.cli({"CLIENT", "LIST"}).contains("name=victim ");
+          };
+          co_await eventually(10s, "its connections are closed", is_gone, redis);
+
+          // The key that expires, because nothing renews it any more: the session, or the lease.
+          std::istringstream fence(redis.cli({"GET", "{t}:job:fence"}));
+          std::vector<std::string> words(std::istream_iterator<std::string>(fence), {});
+          auto kept_by = words.at(3) == "-" ? t.key : words[3];
+          auto before = Clock::now();
+          auto rest = std::chrono::milliseconds(std::stoll(redis.cli({"PTTL", kept_by})));
+          auto after = Clock::now();
+          REQUIRE(rest > 0ms);
+          CHECK(rest <= 3s);
+          co_await tasks.join();
+          CHECK(turns[0].value == "1");
+          CHECK(turns[1].value == "2");
+          CHECK(turns[0].at >= before + rest - 5ms);  // the server's clock is not ours
+          // The promise, plus the lateness that this machine showed, for each of three wake-ups: the
+          // waiter, the server, and the waiter again.
+          auto late = turns[0].at - after - rest;
+          MESSAGE("after ", late / 1us, " us; threads are woken up to ", machine.worst() / 1us,
+                  " us late");
+          CHECK(late <= 50ms + 3 * machine.worst());
+        },
+        server, victim, terms, heartbeat);
+    server.cli({"FLUSHALL"});
+  }
 }
 
 TEST_CASE("a replicated lease needs every replica; without one it is undone and says so") {

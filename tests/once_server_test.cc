@@ -1,5 +1,6 @@
 // Once on a real server: many processes, and what goes wrong with them, with the server, and beside
 // them.
+#include "primitives/once/scripts.h"
 #include "proof/testkit/faulty_link.h"
 #include "with_once.h"
 
@@ -556,6 +557,44 @@ TEST_CASE("what somebody else wrote into the keys is an error, or overwritten, a
         CHECK(redis.cli({"TYPE", resource_key}) == "string");
       },
       server);
+}
+
+TEST_CASE("a request that arrives again after its step is over begins nothing") {
+  RedisServer server;
+  with_client(settings_for(server), [](redis::Client& client) -> awaitable<void> {
+    // As a machine asks: in the mode `ensure` or `change`, under one attempt.
+    auto ask = [](redis::Client& c, std::vector<std::string> what, std::string token,
+                  std::vector<std::string> rest) -> Async<redis::Reply> {
+      std::vector<std::string> keys{"{t}:state", "{t}:lock", "{t}:resource"};
+      std::vector<std::string> args{what[0], "steps",          "t", what[1], "1",
+                                    "1",     std::move(token), "",  "60000", "86400000"};
+      args.insert(args.end(), rest.begin(), rest.end());
+      auto reply = co_await c.run(scripts::once, std::move(keys), std::move(args));
+      co_return reply;
+    };
+    struct Step {
+      std::string mode, end;
+    };
+    const std::vector<Step> steps{{"ensure", "failed"}, {"ensure", "left"}, {"change", "back"}};
+    for (const auto& [mode, end] : steps) {
+      std::string attempt = "a/" + end;
+      std::vector<std::string> take{"creating", "10000", "10000", mode, "", "0"};
+      std::vector<std::string> take_as{"take", attempt}, settle_as{"settle", attempt};
+      auto taken = co_await ask(client, take_as, "0", take);
+      REQUIRE_MESSAGE(taken, taken.error().what);
+      CHECK(taken->items[0].number == 1);
+      auto token = taken->items[3].text;
+      std::vector<std::string> settle{end, "created", "bytes", "internal it broke", "0", "60000"};
+      auto settled = co_await ask(client, settle_as, token, settle);
+      REQUIRE_MESSAGE(settled, settled.error().what);
+      CHECK(settled->items[0].number == 1);
+      auto late = co_await ask(client, take_as, "0", take);
+      REQUIRE_MESSAGE(late, late.error().what);
+      CHECK(late->items[0].number == 0);
+      CHECK(late->items[3].text == token);
+      CHECK(late->items[4].text == (end == "failed" ? "failed" : "left"));
+    }
+  });
 }
 
 TEST_CASE("a user who may use only its prefix can do all of it") {

@@ -10,6 +10,7 @@
 #include "search/index/symbols.h"
 #include "search/index/warm.h"
 #include "search/source/folder.h"
+#include "search/source/test_repository.h"
 #include "search/store/delta.h"
 #include "search/store/memory.h"
 #include "search_fetched.h"
@@ -104,6 +105,85 @@ TEST_CASE("what segments share counts once, whatever was made of them") {
         one + frames + symbols + 2 * strings);
   auto share = static_cast<double>(symbols) / static_cast<double>(all[0]->arena().size());
   CHECK(share < 2 * symbols_per_byte);
+}
+
+// The output of git for an input.
+std::string fed(const Repository& repository, std::vector<std::string> words,
+                const std::string& input) {
+  ChildTerms terms;
+  terms.argv = {"git", "-C", repository.path.string()};
+  terms.argv.insert(terms.argv.end(), words.begin(), words.end());
+  terms.environment = {std::string("PATH=") + std::getenv("PATH"),
+                       "HOME=/nonexistent",
+                       "GIT_AUTHOR_NAME=a",
+                       "GIT_AUTHOR_EMAIL=a@b",
+                       "GIT_COMMITTER_NAME=a",
+                       "GIT_COMMITTER_EMAIL=a@b"};
+  auto answer = run_child(terms, input, 1u << 20);
+  REQUIRE_MESSAGE(answer, (answer ? "" : answer.error().what));
+  while (answer->ends_with('\n')) answer->pop_back();
+  return *answer;
+}
+
+// Ten levels of ten folders, each ten times the same: a few kilobytes name ten billion things.
+void commit_bomb(const Repository& repository, std::string kind, std::string id) {
+  for (int level = 0; level < 10; ++level) {
+    std::string entries;
+    for (int i = 0; i < 10; ++i) entries += fmt::format("{} {}\tname-{}\n", kind, id, i);
+    id = fed(repository, {"mktree", "--missing"}, entries);
+    kind = "040000 tree";
+  }
+  auto commit = fed(repository, {"commit-tree", id, "-m", "x"}, "");
+  repository.run({"update-ref", "HEAD", commit});
+}
+
+void commit_bomb_of_files(const Repository& repository) {
+  commit_bomb(repository, "100644 blob",
+              fed(repository, {"hash-object", "-w", "--stdin"}, "int a;\n"));
+}
+
+TEST_CASE("a tree that names billions of files ends where --memory does") {
+  constexpr std::size_t memory = 128u << 20, beyond = 64u << 20;
+  for (bool has_files : {true, false}) {
+    CAPTURE(has_files);
+    Repository repository;
+    if (has_files)
+      commit_bomb_of_files(repository);
+    else
+      commit_bomb(repository, "160000 commit", std::string(40, '1'));  // submodules are left out
+    malloc_trim(0);
+    auto before = status_of("VmRSS");
+    forget_peak();
+    SourceLimits limits{.memory_bytes = memory};
+    auto listing = list_repository(repository.path.string(), {}, limits);
+    REQUIRE(!listing);
+    CHECK(listing.error().code == Errc::overloaded);
+    CHECK(status_of("VmHWM") - before <= memory + beyond);
+  }
+}
+
+TEST_CASE("warren search --ref on such a tree says what to do, within its memory") {
+  Repository repository;
+  commit_bomb_of_files(repository);
+  // Python is small: the peak of a process counts from before its exec.
+  ChildTerms terms;
+  terms.argv = {"python3", "-c", R"(
+import resource, subprocess, sys
+done = subprocess.run([sys.argv[1], 'search', '--ref', 'HEAD', '--no-cache', '--memory', '128M',
+                       sys.argv[2], 'int'], capture_output=True, text=True)
+print(done.stderr, 'exit', done.returncode)
+print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)
+)",
+                WARREN_BINARY, repository.path.string()};
+  terms.environment = {std::string("PATH=") + std::getenv("PATH"),
+                       "HOME=" + repository.folder.path().string()};
+  auto said = run_child(terms, "", 1u << 20);
+  REQUIRE_MESSAGE(said, (said ? "" : said.error().what));
+  CAPTURE(*said);
+  CHECK(said->contains("--memory allows more"));
+  CHECK(said->contains("exit 2\n"));
+  auto kilobytes = std::stol(said->substr(said->rfind('\n', said->size() - 2) + 1));
+  CHECK(kilobytes <= (128 + 64) * 1024);
 }
 
 TEST_CASE("tiny repositories take whole pages, and that is what is counted") {

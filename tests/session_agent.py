@@ -1,10 +1,12 @@
 """What runs in a sandbox of the tests: a server as an agent's, with a file lock that two of one session
 cannot both have. Standard library only.
 
-    session_agent.py [--judge FOLDER] [--delay SECONDS] PORT
+    session_agent.py [--judge FOLDER] [--deaf] [--delay SECONDS] PORT
 
 GET /alive, /env, /see?path=…, /file?name=…; PUT /file?name=…; POST /echo; GET /stream?count=N;
-GET /big?bytes=N; /socket is a WebSocket that says everything back; GET /exit?code=N ends it.
+GET /big?bytes=N; /socket is a WebSocket that says everything back; GET /exit?code=N ends it. With --deaf SIGTERM does not.
+GET /heard: the path and the key of each request so far. GET /idle?seconds=5,0: what /server_info then says, one
+after the other, the last one for ever; "silent": it does not answer; "broken": it answers 503.
 It listens on TEST_HOST, and its files are in TEST_WORKSPACE, where a node of the tests sets those.
 """
 import base64
@@ -20,6 +22,7 @@ import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qs, urlparse
 
+HEARD, IDLE = [], []
 HOST = os.environ.get("TEST_HOST", "127.0.0.1")
 WORKSPACE = os.environ.get("TEST_WORKSPACE", "/workspace")
 
@@ -64,10 +67,23 @@ class Agent(BaseHTTPRequestHandler):
     def do_GET(self):
         url = urlparse(self.path)
         query = {name: values[0] for name, values in parse_qs(url.query).items()}
+        HEARD.append([url.path, self.headers.get("X-Session-API-Key")])
         if url.path in ("/alive", "/health"):
             self.say(200, '{"status":"ok"}', "application/json")
         elif url.path == "/env":
             self.say(200, json.dumps(dict(os.environ)), "application/json")
+        elif url.path == "/heard":
+            self.say(200, json.dumps(HEARD), "application/json")
+        elif url.path == "/idle":
+            IDLE[:] = query["seconds"].split(",")
+            self.say(200, "")
+        elif url.path == "/server_info" and IDLE:
+            says = IDLE.pop(0) if len(IDLE) > 1 else IDLE[0]
+            if says == "silent":
+                time.sleep(900)
+            if says == "broken":
+                return self.say(503, "")
+            self.say(200, json.dumps({"idle_time": float(says)}), "application/json")
         elif url.path == "/see":
             self.say(200, json.dumps(see(query["path"])), "application/json")
         elif url.path == "/path":
@@ -172,6 +188,9 @@ def main():
         except OSError:
             print("VIOLATION: another sandbox of this session lives", flush=True)
             sys.exit(77)
+    if words[:1] == ["--deaf"]:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        words = words[1:]
     if words[:1] == ["--delay"]:
         delay, words = float(words[1]), words[2:]
     print("the agent begins", flush=True)

@@ -171,7 +171,7 @@ awaitable<std::string> asked(const Sandbox& sandbox, std::string method, std::st
 
 awaitable<bool> has_no(Ground& ground, kube::Kind& kind) {
   auto left = co_await ground.all(kind);
-  co_return left.empty();
+  co_return left.size() == 0;
 }
 
 // What remains of a stopped session: the mark alone.

@@ -298,6 +298,34 @@ TEST_CASE("a command that cannot be run is told, with its name") {
   });
 }
 
+TEST_CASE("a removal that was cut short is finished by the next driver, which takes nothing else") {
+  Driven driven;
+  with_driver(driven.terms, [](ProcessDriver& driver) -> awaitable<void> {
+    for (std::string id : {"renamed", "described", "again"}) {
+      auto sandbox = co_await started(driver, agent_spec(id));
+      REQUIRE(co_await driver.pause(sandbox.spec.name, sandbox.incarnation, Clock::now() + 60s));
+    }
+  });
+  auto yard = *Yard::open(driven.terms.root);
+  auto going = [&](const std::string& id) {
+    auto folder = yard.sandbox(name_of(id));
+    return folder.parent_path() / ("." + folder.filename().string() + ".going");
+  };
+  // The folder has its other name, and the state is there; the folder is gone, and the state is there; the
+  // session has been started again.
+  fs::rename(yard.sandbox(name_of("renamed")), going("renamed"));
+  fs::remove_all(yard.sandbox(name_of("described")));
+  fs::create_directories(going("again") / "work");
+  with_driver(driven.terms, [](ProcessDriver& driver) -> awaitable<void> {
+    auto is_over = [](ProcessDriver& of) { return of.yard().half_removed().empty(); };
+    co_await eventually(30s, "nothing is half removed", is_over, driver);
+    CHECK(driver.yard().names() == std::vector{name_of("again")});
+    CHECK(!driver.yard().state(name_of("renamed")));
+    CHECK(!driver.yard().state(name_of("described")));
+    co_await in_phase(driver, name_of("again"), Phase::paused);
+  });
+}
+
 TEST_CASE("a driver that begins knows what lived, and what was paused, before it") {
   Driven driven;
   with_driver(driven.terms, [](ProcessDriver& driver) -> awaitable<void> {

@@ -1,13 +1,14 @@
 #pragma once
-// How old a stamp is.
+// The age of a wall-clock timestamp.
 #include <algorithm>
 
 #include "base/clock.h"
 
 namespace warren {
 
-// By clocks that may differ and be set: never negative. For people, and for what was written down
-// before this process began. What time is left is measured by Clock.
+// Never negative, although the stamp may come from another clock, or from before a clock was set.
+// For display, and for stamps recorded before this process started. Use Clock to measure remaining
+// time.
 inline Clock::duration age_of(WallClock::time_point stamp) {
   return std::max<Clock::duration>(Clock::duration::zero(), WallClock::now() - stamp);
 }

@@ -1,3 +1,3 @@
-// Asio compiled once instead of in every file that includes it.
+// Compiles Asio once, instead of in every file that includes it.
 #include <boost/asio/impl/src.hpp>
 #include <boost/asio/ssl/impl/src.hpp>

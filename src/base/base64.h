@@ -1,5 +1,5 @@
 #pragma once
-// Base64 (RFC 4648, with padding): bytes in texts that are no bytes.
+// Base64 (RFC 4648, with padding): encodes arbitrary bytes as text.
 #include <optional>
 #include <string>
 #include <string_view>
@@ -7,7 +7,7 @@
 namespace warren {
 
 std::string to_base64(std::string_view bytes);
-// None: a character that is no digit. The padding may be missing.
+// Returns nullopt if a character is not a base64 digit. The padding may be missing.
 std::optional<std::string> from_base64(std::string_view text);
 
 }  // namespace warren

@@ -1,2 +1,2 @@
-// Beast compiled once instead of in every file that includes it.
+// Compiles Beast once, instead of in every file that includes it.
 #include <boost/beast/src.hpp>

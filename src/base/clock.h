@@ -1,7 +1,7 @@
 #pragma once
-// Two clocks. `Clock` measures durations and deadlines: it never steps and goes on while the
-// machine is suspended, so that a laptop that slept past a deadline knows it. `WallClock` is for
-// people and for what other machines wrote down.
+// Two clocks. `Clock` measures durations and deadlines. It never steps, and it keeps running while
+// the machine is suspended, so a laptop that slept past a deadline notices. `WallClock` is for
+// display and for timestamps written by other machines.
 #include <boost/asio/basic_waitable_timer.hpp>
 #include <chrono>
 #include <string>
@@ -22,8 +22,8 @@ struct Clock {
 
 using WallClock = std::chrono::system_clock;
 
-// The kernel timer behind Asio stands still while the machine is suspended. A look at the clock
-// once a second bounds how late a deadline is noticed after it wakes.
+// Asio's kernel timer stops while the machine is suspended. Checking the clock once a second bounds
+// how late an expired deadline is noticed after resume.
 struct TimerTraits {
   static Clock::duration to_wait_duration(const Clock::duration& rest) {
     return rest < 1s ? rest : 1s;

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
+#include <cstdlib>
 #include <cstring>
 #include <optional>
 #include <set>
@@ -30,8 +31,8 @@ std::string flag_of(std::string_view setting) {
   return flag;
 }
 
-// redis://user:secret@host: where the secret stands. Up to the last @, because a secret that should
-// have been percent-encoded is still one.
+// Finds the password in redis://user:secret@host. It extends to the last @, because a secret that
+// should have been percent-encoded is still a secret.
 std::optional<std::pair<std::size_t, std::size_t>> password_in_url(std::string_view text) {
   auto scheme = text.find("://");
   if (scheme == text.npos) return std::nullopt;
@@ -74,7 +75,7 @@ struct Found {
   std::string origin;
 };
 
-// The settings that a file gives, by name.
+// The settings found in the file, by name.
 struct File {
   std::map<std::string, Found> found;
   std::set<std::string> known;  // names of settings
@@ -94,7 +95,7 @@ struct File {
     return ok;
   }
 
-  // A table is known by the settings within it, and is reported itself when it has none.
+  // A table is accepted if a known setting lies inside it. Otherwise the table itself is reported.
   Result<> add_table(const std::string& name, const toml::table& table) {
     auto inside = known.lower_bound(name + ".");
     if (inside == known.end() || !inside->starts_with(name + ".")) return unknown(name, table);
@@ -133,20 +134,26 @@ struct File {
   }
 };
 
-Result<std::map<std::string, Found>> from_file(const std::vector<Setting>& settings,
-                                               const std::string& path) {
+Result<std::map<std::string, Found>> from_text(const std::vector<Setting>& settings,
+                                               const std::string& path, std::string_view text) {
   File file{{}, {}, path};
   for (auto& setting : settings) file.known.insert(setting.name);
-  if (path.empty()) return file.found;
-  auto text = read_file(path);
-  if (!text) return std::unexpected(text.error());
-  auto parsed = toml::parse(*text, path);
+  auto parsed = toml::parse(text, path);
   if (!parsed)
     return fail(Errc::invalid, "file {}:{}: {}", path, parsed.error().source().begin.line,
                 parsed.error().description());
   auto added = file.add("", parsed.table());
   if (!added) return std::unexpected(added.error());
   return std::move(file.found);
+}
+
+Result<std::map<std::string, Found>> from_file(const std::vector<Setting>& settings,
+                                               const ConfigSources& sources) {
+  if (sources.file.empty()) return std::map<std::string, Found>();
+  if (sources.file_text) return from_text(settings, sources.file, *sources.file_text);
+  auto text = read_file(sources.file);
+  if (!text) return std::unexpected(text.error());
+  return from_text(settings, sources.file, *text);
 }
 
 Result<std::optional<Found>> from_environment(
@@ -245,7 +252,7 @@ Result<std::chrono::milliseconds> parse_duration(std::string_view text) {
   auto number = parse_number(text.substr(0, digits));
   for (auto [unit, ms] : {Unit{"ms", 1}, Unit{"s", 1000}, Unit{"m", 60'000}, Unit{"h", 3'600'000}})
     if (number && text.substr(digits) == unit) {
-      // A century is longer than any wait, and far from where the arithmetic of clocks overflows.
+      // A century is longer than any useful wait, and far below where clock arithmetic overflows.
       if (*number > 876'600ll * 3'600'000 / ms) break;
       return std::chrono::milliseconds(*number * ms);
     }
@@ -270,11 +277,34 @@ std::map<std::string, std::string> process_environment() {
   return environment;
 }
 
+void hide_secrets(const std::vector<Setting>& settings) {
+  for (const auto& setting : settings) {
+    if (setting.environment.empty()) continue;
+    // NOLINTNEXTLINE(concurrency-mt-unsafe)
+    char* value = std::getenv(setting.environment.c_str());
+    if (value == nullptr || (!setting.secret && !password_in_url(value))) continue;
+    explicit_bzero(value, std::strlen(value));
+    unsetenv(setting.environment.c_str());
+  }
+}
+
+Result<std::vector<FileSetting>> settings_in_file(const std::vector<Setting>& settings,
+                                                  const std::string& path, std::string_view text) {
+  auto found = from_text(settings, path, text);
+  if (!found) return std::unexpected(of_setting(found.error()));
+  std::vector<FileSetting> all;
+  for (const auto& setting : settings)
+    if (auto said = found->find(setting.name); said != found->end())
+      all.push_back({setting.name, shown_text(setting, said->second.value)});
+  return all;
+}
+
 Result<Config> Config::load(std::vector<Setting> settings, const ConfigSources& sources) {
   ensure_declared_well(settings);
-  auto file = from_file(settings, sources.file);
+  auto file = from_file(settings, sources);
   if (!file) return std::unexpected(of_setting(file.error()));
   Config config;
+  std::map<std::string, std::string> given;  // by flag or variable, and by which
   for (auto& setting : settings) {
     auto flag = from_flags(setting, sources.flags);
     if (!flag) return std::unexpected(of_setting(flag.error()));
@@ -282,6 +312,7 @@ Result<Config> Config::load(std::vector<Setting> settings, const ConfigSources& 
     if (!environment) return std::unexpected(of_setting(environment.error()));
 
     std::optional<Found> found = *flag ? *flag : *environment;
+    if (found) given[setting.name] = found->origin;
     if (auto entry = file->find(setting.name); !found && entry != file->end())
       found = entry->second;
 
@@ -292,10 +323,27 @@ Result<Config> Config::load(std::vector<Setting> settings, const ConfigSources& 
     auto checked = check(config.values_.back());
     if (!checked) return std::unexpected(of_setting(checked.error()));
   }
+  config.leave_out_strangers(given);
   for (auto& [name, value] : sources.flags)
     ensure(std::ranges::any_of(config.values_, [&](auto& v) { return v.setting->name == name; }),
            "a flag names a declared setting");
   return config;
+}
+
+// Drops what the file says about a server that a flag or a variable names instead.
+void Config::leave_out_strangers(const std::map<std::string, std::string>& given) {
+  for (auto& value : values_) {
+    if (!value.is_set || given.contains(value.setting->name)) continue;
+    for (const auto& owner : value.setting->belongs_to) {
+      auto elsewhere = given.find(owner);
+      if (elsewhere == given.end()) continue;
+      value.origin =
+          fmt::format("default; {} does not count beside {}", value.origin, elsewhere->second);
+      value.value = value.setting->fallback;
+      value.is_set = false;
+      break;
+    }
+  }
 }
 
 const Config::Value& Config::at(std::string_view name) const {

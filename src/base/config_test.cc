@@ -12,7 +12,7 @@ using namespace warren;
 
 namespace {
 
-// A folder that goes with the test.
+// A folder that is deleted at the end of the test.
 struct Folder {
   Folder() {
     std::string pattern = std::filesystem::temp_directory_path() / "warren-config-XXXXXX";
@@ -36,6 +36,14 @@ std::vector<Setting> settings() {
       {"http.port", "", "8080", "", false, whole_number(1, 65535)},
       {"log.colour", "", "false", "", false, one_of({"true", "false"})},
   };
+}
+
+// The same, with a password that belongs to the server.
+std::vector<Setting> bound_settings() {
+  auto all = settings();
+  for (auto& setting : all)
+    if (setting.secret) setting.belongs_to = {"redis.url", "redis.addrs"};
+  return all;
 }
 
 std::string error_of(const ConfigSources& sources) {
@@ -266,4 +274,59 @@ TEST_CASE(
   CHECK(edit_distance("kitten", "sitting") == 3);
   CHECK(edit_distance("", "abc") == 3);
   CHECK(edit_distance("abcd", "acbd") == 1);
+}
+
+TEST_CASE("a secret of the file is not for a server that a flag or the environment names") {
+  Folder folder;
+  ConfigSources sources;
+  sources.file = folder.write("warren.toml", "[redis]\nurl = 'redis://a'\npassword = 's3cret'\n");
+  auto password = [&] {
+    auto config = Config::load(bound_settings(), sources);
+    REQUIRE(config);
+    return config->at("redis.password");
+  };
+  CHECK(password().value == "s3cret");
+  for (auto* where : {&sources.flags, &sources.environment}) {
+    auto name = where == &sources.flags ? "redis.url" : "REDIS_URL";
+    (*where)[name] = "redis://b";
+    CHECK(password().value.empty());
+    CHECK(!password().is_set);
+    CHECK(password().origin.contains("does not count"));
+    // A password that is given in the same way as the server counts.
+    sources.environment["REDIS_PASSWORD"] = "other";
+    CHECK(password().value == "other");
+    sources.environment.erase("REDIS_PASSWORD");
+    where->erase(name);
+  }
+  sources.environment["REDIS_ADDRS"] = "b:1";
+  CHECK(password().value.empty());
+}
+
+TEST_CASE("a process can take its secrets out of its environment, as others see it too") {
+  setenv("REDIS_PASSWORD", "s3cret", 1);
+  setenv("REDIS_URL", "redis://u:s3cret@h", 1);
+  setenv("REDIS_MODE", "cluster", 1);
+  const char* before = std::getenv("REDIS_PASSWORD");
+  hide_secrets(settings());
+  CHECK(*before == '\0');  // where /proc reads it, and not only the name is gone
+  CHECK(std::getenv("REDIS_PASSWORD") == nullptr);
+  CHECK(std::getenv("REDIS_URL") == nullptr);
+  CHECK(std::string(std::getenv("REDIS_MODE")) == "cluster");
+  unsetenv("REDIS_MODE");
+}
+
+TEST_CASE("what was read once is not read again, and what it sets can be listed without a secret") {
+  ConfigSources sources;
+  sources.file = "/nowhere/warren.toml";
+  sources.file_text = "redis.mode = 'cluster'\nredis.password = 's3cret'\n";
+  auto config = Config::load(settings(), sources);
+  REQUIRE(config);
+  CHECK(config->text("redis.mode") == "cluster");
+  auto listed = settings_in_file(settings(), sources.file, *sources.file_text);
+  REQUIRE(listed);
+  REQUIRE(listed->size() == 2);
+  CHECK(listed->front().name == "redis.mode");
+  CHECK(listed->front().shown == "cluster");
+  CHECK(listed->back().shown == "********");
+  CHECK(!settings_in_file(settings(), "x", "redis.modde = 1"));
 }

@@ -1,4 +1,4 @@
-// What is switched off costs next to nothing: above all, no allocation.
+// A feature that is switched off costs almost nothing. Above all, it does not allocate.
 #include <doctest/doctest.h>
 
 #include <cstdlib>
@@ -11,7 +11,7 @@ namespace {
 thread_local std::size_t allocations = 0;
 }
 
-// Not inlined: g++ 12 would see only one half of a pair, and warn.
+// Not inlined: g++ 12 would see only one half of a new/delete pair, and warn.
 [[gnu::noinline]] void* operator new(std::size_t size) {
   ++allocations;
   if (void* memory = std::malloc(size)) return memory;
@@ -31,7 +31,7 @@ TEST_CASE("the counter of allocations counts") {
 
 TEST_CASE("an event below its level allocates nothing") {
   std::string text(100, 'x');
-  CHECK_FALSE(log::enabled(log::Level::debug, "first.call"));  // makes the output
+  CHECK_FALSE(log::enabled(log::Level::debug, "first.call"));  // creates the output
   auto before = allocations;
   for (int i = 0; i < 1000; ++i) log::debug("redis.command_sent", "text", text, "number", i);
   CHECK(allocations == before);

@@ -1,5 +1,6 @@
 #pragma once
-// Errors are values: what the world does to us stands in the signature, what we do wrong aborts.
+// Errors are values: failures caused by the outside world are part of the signature; our own bugs
+// abort.
 #include <fmt/format.h>
 
 #include <expected>
@@ -9,30 +10,30 @@
 
 namespace warren {
 
-// A caller acts differently on each of these; the rest is in the text.
+// Each code makes a caller act differently. Details go into the text.
 enum class Errc {
-  invalid,          // the input is wrong; the text says what would be right
-  not_found,        // what was named does not exist
-  held_elsewhere,   // somebody else has it
-  lease_lost,       // the grant is over for good: acquire again
-  denied,           // wrong or missing credentials, or not allowed
+  invalid,          // the input is wrong; the text says what is allowed
+  not_found,        // the named thing does not exist
+  held_elsewhere,   // another holder has it
+  lease_lost,       // the grant has ended for good: acquire again
+  denied,           // wrong or missing credentials, or no permission
   refused,          // the server understood and said no
   unavailable,      // cannot be reached, or cannot do it now; nothing was done
-  overloaded,       // a bound of ours was met; nothing was done
+  overloaded,       // one of our own limits was reached; nothing was done
   timeout,          // the deadline passed first
-  unknown_outcome,  // it was sent and no answer came: it may have been done
-  protocol,         // the peer does not speak what we expect
-  cancelled,        // whoever asked no longer wants it
+  unknown_outcome,  // it was sent, but no answer came: it may have been done
+  protocol,         // the peer sent something we do not understand
+  cancelled,        // the caller no longer wants the result
 };
 
 std::string_view name(Errc code);
 
-// Which failure it is, where the code alone does not say. The module that fails declares its own:
+// Which failure it is, when the code alone does not say. Each module declares its own causes:
 //
 //   namespace redis::causes { inline constexpr Cause wrong_password("redis.wrong_password"); }
 //
-// The command line has one table from cause to hint, and the lint sees that no cause is missing
-// from it.
+// The command line has one table from cause to hint. The lint checks that the table lists every
+// cause.
 class Cause {
  public:
   constexpr Cause() = default;
@@ -43,27 +44,27 @@ class Cause {
   bool operator==(const Cause&) const = default;
 
  private:
-  std::string_view word_;  // "<module>.<failure>"; empty where nobody needs to know more
+  std::string_view word_;  // "<module>.<failure>"; empty when the code says enough
 };
 
 struct Error {
-  Error() = default;  // for a place that is filled later
+  Error() = default;  // for a variable that is assigned later
   Error(Errc error_code, std::string text) : code(error_code), what(std::move(text)) {}
   Error(Errc error_code, Cause which, std::string about, std::string text)
       : code(error_code), cause(which), subject(std::move(about)), what(std::move(text)) {}
 
   Errc code = {};       // what a program does next
   Cause cause;          // which failure
-  std::string subject;  // what it is about: a name, a path, a holder
-  std::string what;     // one line, for people: no program reads it
+  std::string subject;  // the thing it concerns: a name, a path, a holder
+  std::string what;     // one line for people; programs never parse it
 };
 
-// The failure is expected to pass by itself: the same call may succeed later. Everything else fails
-// again until somebody changes something. After an unknown_outcome repeat only what may be done
-// twice.
+// Whether the failure is expected to go away by itself, so that the same call may succeed later.
+// Any other error recurs until someone changes something. After unknown_outcome, repeat a call only
+// if running it twice is harmless.
 bool may_retry(const Error& error);
 
-// The same failure, told with the place where it happened: "<where>: <what>".
+// The same error, with the place where it happened: "<where>: <what>".
 Error within(std::string_view where, Error error);
 
 struct Ok {};
@@ -79,7 +80,7 @@ template <>
 class [[nodiscard]] Result<void> : public std::expected<void, Error> {
  public:
   using std::expected<void, Error>::expected;
-  Result(Ok) {}  // so that `return ok;` reads as it should
+  Result(Ok) {}  // makes `return ok;` work
 };
 
 // return fail(Errc::invalid, "port {} is not between 1 and 65535", port);
@@ -96,8 +97,8 @@ std::unexpected<Error> fail(Errc code, Cause cause, std::string subject,
       Error(code, cause, std::move(subject), fmt::format(format, std::forward<Args>(args)...)));
 }
 
-// Logs and aborts. A process that is wrong about itself must not go on renewing its leases: once
-// it is dead they lapse, and a healthy peer takes over within one ttl.
+// Logs and aborts. A process whose state is inconsistent must not keep renewing its leases. Once it
+// is dead they lapse, and a healthy peer takes over within one ttl.
 [[noreturn]] void broken_invariant(const char* file, int line, std::string_view what);
 
 }  // namespace warren

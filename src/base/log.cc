@@ -14,6 +14,7 @@
 
 #include "base/clock.h"
 #include "base/nearest.h"
+#include "base/printable.h"
 #include "base/utf8.h"
 
 namespace warren::log {
@@ -32,17 +33,17 @@ constexpr LevelName level_names[] = {{"debug", "\x1b[36m"},
 
 struct Levels {
   Level standard = Level::info;
-  std::vector<std::pair<std::string, Level>> modules;  // few: a look at each beats a hash
+  std::vector<std::pair<std::string, Level>> modules;  // few: a linear search is faster than a hash
 };
 
-// What configure made. Never changed afterwards and never freed, so that any thread may read it
-// without a lock, up to the last destructor of the process.
+// The result of configure(). It is never changed or freed, so any thread may read it without a
+// lock, until the last destructor of the process has run.
 struct State {
   Format format = Format::logfmt;
   bool colour = false;
   Levels levels;
   std::unique_ptr<spdlog::logger> output;
-  const State* before = nullptr;  // what it replaced
+  const State* before = nullptr;  // the state it replaced
 };
 
 std::optional<Level> parse_level(std::string_view word) {
@@ -81,7 +82,7 @@ std::unique_ptr<spdlog::logger> make_output(spdlog::sink_ptr sink) {
   auto output = std::make_unique<spdlog::logger>("warren", std::move(sink));
   output->set_formatter(std::make_unique<spdlog::pattern_formatter>("%v"));
   output->set_level(spdlog::level::trace);
-  output->flush_on(spdlog::level::trace);  // the last line before a crash is the one that matters
+  output->flush_on(spdlog::level::trace);  // the last line before a crash matters most
   return output;
 }
 
@@ -98,9 +99,13 @@ const State& current() {
   return state ? *state : *unconfigured();
 }
 
-// Some program takes it for the end of a line, or a terminal for a command.
-bool is_control(char32_t c) {
-  return c < 0x20 || (c >= 0x7f && c < 0xa0) || c == 0x2028 || c == 0x2029;
+// As in JSON, also in logfmt: above U+FFFF there are two escapes.
+void append_escaped(std::string& out, char32_t c) {
+  auto unit = [&out](std::uint32_t half) {
+    fmt::format_to(std::back_inserter(out), "\\u{:04x}", half);
+  };
+  if (c > 0xffff) unit(0xd800 + ((c - 0x10000) >> 10));
+  unit(c > 0xffff ? 0xdc00 + ((c - 0x10000) & 0x3ff) : std::uint32_t(c));
 }
 
 void append_quoted(std::string& out, std::string_view text) {
@@ -111,8 +116,8 @@ void append_quoted(std::string& out, std::string_view text) {
       (out += '\\') += char(c);
     else if (c == '\n')
       out += "\\n";
-    else if (is_control(c) || (c == 0xfffd && length == 1))
-      fmt::format_to(std::back_inserter(out), "\\u{:04x}", std::uint32_t(c));
+    else if (is_unprintable(c) || (c == 0xfffd && length == 1))
+      append_escaped(out, c);
     else
       out += text.substr(0, length);
     text.remove_prefix(length);
@@ -122,7 +127,7 @@ void append_quoted(std::string& out, std::string_view text) {
 
 bool is_plain(char c) { return c > ' ' && c < 0x7f && c != '"' && c != '='; }
 
-// A name, which cannot be quoted in logfmt.
+// Writes a name. Names cannot be quoted in logfmt.
 void append_name(std::string& out, std::string_view text) {
   for (char c : text) out += is_plain(c) ? c : '_';
 }

@@ -8,7 +8,7 @@
 //
 // The module is what stands before the first dot of the event; levels can be set per module. Any
 // thread may log. An event is one line whatever is in its facts: what could end a line, move a
-// cursor or break the encoding is escaped or replaced.
+// cursor, turn the direction of reading, hide, or break the encoding is escaped or replaced.
 #include <fmt/format.h>
 
 #include <array>
@@ -29,14 +29,14 @@ enum class Format { logfmt, json };
 
 struct Options {
   Format format = Format::logfmt;
-  // "info" or "info,redis=debug,lease=warn": one default, and exceptions by module.
+  // "info" or "info,redis=debug,lease=warn": one default, then exceptions by module.
   std::string levels = "info";
-  bool colour = false;  // of the level, in logfmt
-  std::string file;     // appended to; empty: standard error
+  bool colour = false;  // colours the level, in logfmt
+  std::string file;     // appended to; empty for standard error
 };
 
-// Before the first event, from main. Errc::invalid names the word that is wrong, or the file that
-// cannot be opened. Until then events of level info and above go to standard error as logfmt.
+// Called by main before the first event. Errc::invalid names the wrong word, or the file that
+// cannot be opened. Until then, events of level info and above go to standard error as logfmt.
 Result<> configure(const Options& options);
 
 // Takes no lock and allocates nothing.
@@ -45,7 +45,7 @@ bool enabled(Level level, std::string_view event);
 struct Field {
   std::string_view key;
   std::string value;
-  bool quoted;  // in JSON a string, not a number or a boolean
+  bool quoted;  // in JSON a string, rather than a number or a boolean
 };
 
 void write(Level level, std::string_view event, std::span<const Field> fields);
@@ -55,7 +55,7 @@ Field field(std::string_view key, const T& value) {
   if constexpr (std::is_same_v<T, bool>)
     return {key, value ? "true" : "false", false};
   else if constexpr (std::is_floating_point_v<T>)
-    return {key, fmt::format("{}", value), !std::isfinite(value)};  // JSON has no infinity
+    return {key, fmt::format("{}", value), !std::isfinite(value)};  // JSON cannot express infinity
   else
     return {key, fmt::format("{}", value), !std::is_integral_v<T> || std::is_same_v<T, char>};
 }
@@ -72,17 +72,17 @@ void event(Level level, std::string_view name, const Facts&... facts) {
   }(std::make_index_sequence<sizeof...(facts) / 2>{});
 }
 
-// Belongs in an operator's timeline.
+// An event for an operator's timeline.
 template <class... Facts>
 void info(std::string_view name, const Facts&... facts) {
   event(Level::info, name, facts...);
 }
-// We recovered from it.
+// A problem that we recovered from.
 template <class... Facts>
 void warn(std::string_view name, const Facts&... facts) {
   event(Level::warn, name, facts...);
 }
-// A person must act.
+// A problem that a person must act on.
 template <class... Facts>
 void error(std::string_view name, const Facts&... facts) {
   event(Level::error, name, facts...);

@@ -16,7 +16,7 @@ using namespace warren;
 
 namespace {
 
-// Events go to a file while this lives, and to standard error afterwards.
+// Sends events to a file while it exists; afterwards they go to standard error again.
 struct LogFile {
   explicit LogFile(log::Format format = log::Format::logfmt, std::string levels = "info",
                    bool colour = false) {
@@ -72,8 +72,11 @@ TEST_CASE("nobody can forge a line or move the cursor of who reads it") {
   log::info("t.t", "name", "a\n2026-01-01T00:00:00.000Z error process.aborted", "more",
             "\r\x1b[2J\x7f\xc2\x9b\xe2\x80\xa8\t");
   log::info("bad\nevent name", "k=\"\n", 1);
+  log::info("t.t", "reversed", "\xe2\x80\xaetxt.exe", "hidden", "a\xe2\x80\x8b\xf3\xa0\x81\x81z");
   auto lines = file.lines();
-  REQUIRE(lines.size() == 2);
+  REQUIRE(lines.size() == 3);
+  CHECK(without_time(lines[2]) ==
+        R"(info t.t reversed="\u202etxt.exe" hidden="a\u200b\udb40\udc41z")");
   CHECK(without_time(lines[0]) ==
         R"(info t.t name="a\n2026-01-01T00:00:00.000Z error process.aborted" )"
         R"(more="\u000d\u001b[2J\u007f\u009b\u2028\u0009")");

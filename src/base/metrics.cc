@@ -40,7 +40,7 @@ struct Metrics::Registry {
   prometheus::Registry registry;
   std::map<std::string, std::vector<double>> bounds;  // of each histogram
 
-  // The library checks with assert, which its release build leaves out.
+  // The library validates with assert, which its release build omits. So we check here.
   template <class Builder>
   auto& family(Builder builder, const std::string& name, const std::string& help,
                const Labels& labels) {
@@ -85,7 +85,7 @@ std::shared_ptr<void> Metrics::on_collect(std::function<void()> collect) {
 
 std::string Metrics::exposition() {
   std::erase_if(collect_, [](auto& collect) { return collect.expired(); });
-  // By index: what runs may register more.
+  // By index: a callback may register more callbacks.
   for (std::size_t i = 0; i < collect_.size(); ++i)
     if (auto collect = collect_[i].lock()) (*collect)();
   return prometheus::TextSerializer().Serialize(registry_->registry.Collect());

@@ -5,9 +5,9 @@
 //                                   {{"outcome", "lost"}});
 //   renewals.add();
 //
-// Handles are small and copied freely; they are valid for as long as the Metrics they came from,
-// and any thread may use them. A path too hot for an atomic keeps a plain integer and copies it
-// when somebody looks:
+// Handles are small and cheap to copy. They are valid as long as the Metrics they came from, and
+// any thread may use them. A path too hot for an atomic counts in a plain integer and copies it
+// when the metrics are collected:
 //
 //   collecting_ = metrics.on_collect([this, sent = metrics.counter(…)]() mutable {
 //     sent.raise_to(commands_sent_);
@@ -31,8 +31,8 @@ namespace warren {
 
 class Counter {
  public:
-  void add(double amount = 1);  // never negative
-  // Copies a running total that is kept elsewhere; a smaller one changes nothing.
+  void add(double amount = 1);  // not negative
+  // Copies a running total that is kept elsewhere. A smaller total changes nothing.
   void raise_to(double total);
   double value() const;
 
@@ -57,8 +57,8 @@ class Gauge {
 class Histogram {
  public:
   void observe(double value);
-  // Adds what was counted elsewhere: one count per bucket, one more for what is above the last
-  // bound, and the sum of the values.
+  // Adds observations that were counted elsewhere: one count per bucket, one for values above the
+  // last bound, and the sum of the values.
   void add(std::span<const std::uint64_t> counts, double sum);
 
  private:
@@ -76,16 +76,16 @@ class Metrics {
   Metrics();
   ~Metrics();
 
-  // The same name and labels give the same metric. Names are those Prometheus allows, one name has
-  // one type, and a histogram one list of ascending bounds: anything else is our mistake. Whether
-  // counters end in _total is for the reader of the diff, since documents promise some that do not.
+  // The same name and labels return the same metric. A name must be valid in Prometheus and have
+  // one type, and a histogram must have one list of ascending bounds; anything else aborts. We do
+  // not check that counters end in _total: some documented names do not, so reviewers judge that.
   Counter counter(const std::string& name, const std::string& help, const Labels& labels = {});
   Gauge gauge(const std::string& name, const std::string& help, const Labels& labels = {});
   Histogram histogram(const std::string& name, const std::string& help,
                       const std::vector<double>& bounds, const Labels& labels = {});
 
-  // Runs before each exposition, on its thread, for as long as the caller keeps what is returned.
-  // The caller is its only owner; we look whether it is still there.
+  // Runs before each exposition, on the exposing thread, for as long as the caller keeps the
+  // returned pointer. The caller is the only owner; Metrics keeps a weak reference.
   [[nodiscard]] std::shared_ptr<void> on_collect(std::function<void()> collect);
 
   // Content-Type: text/plain; version=0.0.4

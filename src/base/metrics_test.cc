@@ -13,10 +13,10 @@ using namespace warren;
 
 namespace {
 
-// Whether the function ends its process by abort, in a child.
+// Runs the function in a child process and returns whether it aborted.
 template <class Function>
 bool aborts(Function function) {
-  std::cout.flush();  // or the child writes it too
+  std::cout.flush();  // or the child prints it again
   pid_t child = fork();
   if (child == 0) {
     close(STDERR_FILENO);

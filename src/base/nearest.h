@@ -9,7 +9,7 @@
 
 namespace warren {
 
-// How many characters must be put in, taken out, changed, or swapped with their neighbour.
+// How many characters must be inserted, deleted, replaced, or swapped with their neighbour.
 inline std::size_t edit_distance(std::string_view from, std::string_view to) {
   std::vector<std::size_t> before(to.size() + 1), last(to.size() + 1), row(to.size() + 1);
   for (std::size_t j = 0; j <= to.size(); ++j) row[j] = j;
@@ -25,7 +25,8 @@ inline std::size_t edit_distance(std::string_view from, std::string_view to) {
   return row[to.size()];
 }
 
-// The candidate most like the word; none when even that one is more than a third different.
+// The candidate most similar to the word. Returns nullopt if even that one differs by more than a
+// third.
 inline std::optional<std::string> nearest(std::string_view word,
                                           const std::vector<std::string>& candidates) {
   std::optional<std::string> best;

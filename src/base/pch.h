@@ -1,4 +1,4 @@
-// Precompiled: what nearly every file includes and nobody edits.
+// Precompiled: headers that nearly every file includes and that rarely change.
 #include <fmt/format.h>
 
 #include <algorithm>

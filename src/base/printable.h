@@ -1,7 +1,7 @@
 #pragma once
-// Text from outside on its way to a person: file names, payloads, what a server answers, what a node
-// says of itself. It may say anything, and must not do anything: move the cursor, begin a line that
-// looks like ours, turn the direction of reading, or hide.
+// Makes text from outside safe to show a person: file names, payloads, server answers, what a node
+// reports about itself. Such text may contain anything, but it must not move the cursor, start a
+// line that looks like ours, reverse the reading direction, or hide.
 #include <algorithm>
 #include <string>
 #include <string_view>
@@ -10,9 +10,8 @@
 
 namespace warren {
 
-// Controls of ASCII and of Latin-1, line ends of Unicode, marks that turn the direction of reading, and
-// characters without any width. What joins letters of a script or an emoji (U+200C, U+200D) is none of
-// them.
+// Control characters of ASCII and Latin-1, Unicode line ends, direction marks, and characters of
+// zero width. Joiners that scripts and emoji need (U+200C, U+200D) are allowed.
 constexpr bool is_unprintable(char32_t c) {
   struct Range {
     char32_t first, last;
@@ -24,7 +23,7 @@ constexpr bool is_unprintable(char32_t c) {
   return std::ranges::any_of(ranges, [c](Range r) { return c >= r.first && c <= r.last; });
 }
 
-// In one line: '?' for each of these, U+FFFD for what is no UTF-8, everything else as it is.
+// As one line: '?' replaces each unprintable character, U+FFFD each invalid UTF-8 byte.
 inline std::string printable(std::string_view text) {
   std::string out;
   out.reserve(text.size());

@@ -12,7 +12,7 @@ namespace warren {
 
 namespace {
 
-// Waits for the timer; an error only says that it was cancelled.
+// Waits for the timer. The only possible error is cancellation, so it is ignored.
 awaitable<void> wait_quietly(Timer& timer) {
   boost::system::error_code ignored;
   co_await timer.async_wait(asio::redirect_error(asio::use_awaitable, ignored));
@@ -40,7 +40,7 @@ bool is_cancellation(std::exception_ptr thrown) {
     std::rethrow_exception(thrown);
   } catch (const boost::system::system_error& error) {
     return error.code() == asio::error::operation_aborted;
-  } catch (const asio::multiple_exceptions& both) {  // of && and ||
+  } catch (const asio::multiple_exceptions& both) {  // from && and ||
     return is_cancellation(both.first_exception());
   } catch (...) {
     return false;
@@ -114,7 +114,7 @@ void TaskGroup::ended(std::list<Task>::iterator task, std::exception_ptr thrown,
 
 void TaskGroup::stop() {
   stopping_ = true;
-  // A task may end, and leave the list, while it is being told.
+  // Cancelling a task may end it and so remove it from the list.
   for (auto task = tasks_.begin(); task != tasks_.end();) {
     auto current = task++;
     current->cancel.emit(asio::cancellation_type::terminal);

@@ -1,5 +1,5 @@
 #pragma once
-// Coroutines with an owner. Every task is awaited by somebody: with &&, with ||, or by a TaskGroup.
+// Coroutines with an owner. Every task is awaited: by &&, by ||, or by a TaskGroup.
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/cancellation_signal.hpp>
@@ -27,33 +27,34 @@ using asio::awaitable;
 template <class T = void>
 using Async = awaitable<Result<T>>;
 
-// Named first, then looked at: g++ 12 miscompiles the two in one expression.
+// Store the state first and test it in the next statement: g++ 12 miscompiles both in one
+// expression.
 //   auto state = co_await asio::this_coro::cancellation_state;
 //   if (is_cancelled(state)) …
 inline bool is_cancelled(const asio::cancellation_state& state) {
   return state.cancelled() != asio::cancellation_type::none;
 }
-// Whether this is the exception with which Asio tells a coroutine that it was cancelled.
+// Whether this is the exception that Asio throws into a cancelled coroutine.
 bool is_cancellation(std::exception_ptr thrown);
 
-// Both return early, without an error, when the caller is cancelled: look at what you waited for.
+// Both return early, without an error, when the caller is cancelled. Check what you waited for.
 awaitable<void> sleep_until(Clock::time_point time);
 awaitable<void> sleep_for(Clock::duration duration);
 
-// Something that happened, awaited by any number of coroutines of one thread.
+// Wakes any number of waiting coroutines, all on one thread.
 class Event {
  public:
   explicit Event(asio::any_io_executor executor) : timer_(executor, Clock::time_point::max()) {}
-  // Wakes all who wait now. Who comes later waits for the next one.
+  // Wakes everything that waits now. Later waiters wait for the next notification.
   void notify() { timer_.cancel(); }
-  // Also returns when the deadline passes or the caller is cancelled: check the fact itself.
+  // Also returns at the deadline or when the caller is cancelled, so check the condition itself.
   awaitable<void> wait(Clock::time_point deadline = Clock::time_point::max());
 
  private:
   Timer timer_;
 };
 
-// Tasks whose number varies and whose end somebody waits for.
+// A varying number of tasks, and a way to wait until all have ended.
 //
 //   TaskGroup connections(executor);
 //   connections.start("http.connection", serve(std::move(socket)));
@@ -66,15 +67,15 @@ class TaskGroup {
   TaskGroup(const TaskGroup&) = delete;
   TaskGroup& operator=(const TaskGroup&) = delete;
 
-  // A task that ends with an error is logged under its name; `cancelled` is not an error here.
-  // Returns its number, from 1.
+  // If the task ends with an error other than `cancelled`, the error is logged under this name.
+  // Returns the number of the task, counting from 1.
   std::uint64_t start(std::string name, Async<> task);
   std::uint64_t start(std::string name, awaitable<void> task);
-  // Cancels all tasks, and those that are started from now on.
+  // Cancels all tasks, including those started later.
   void stop();
-  // Cancels one of them, if it still runs.
+  // Cancels one task, if it is still running.
   void stop(std::uint64_t number);
-  // Waits until the last task has ended, even when the caller itself was cancelled.
+  // Waits until the last task has ended, even if the caller itself is cancelled.
   awaitable<void> join();
   std::size_t running() const { return tasks_.size(); }
 
@@ -93,9 +94,9 @@ class TaskGroup {
   Event empty_;
 };
 
-// Runs body(group, args...), then stops the group and waits for its tasks, however the body ended:
-// the way for a coroutine that may be cancelled to own tasks. (A cancelled coroutine cannot simply
-// co_await join(): Asio throws at its next co_await.)
+// Runs body(group, args...), then stops the group and waits for its tasks, however the body ended.
+// A coroutine that may be cancelled should own its tasks this way: it cannot simply co_await
+// join(), because Asio throws at its next co_await.
 template <class Body, class... Args>
 auto with_group(Body body, Args&... args) -> std::invoke_result_t<Body, TaskGroup&, Args&...> {
   using T = typename std::invoke_result_t<Body, TaskGroup&, Args&...>::value_type;
@@ -116,8 +117,8 @@ auto with_group(Body body, Args&... args) -> std::invoke_result_t<Body, TaskGrou
   co_return std::move(*result);
 }
 
-// Cancels the work at the deadline and waits for it to leave: Errc::timeout, unless it succeeded
-// all the same.
+// Cancels the work at the deadline and waits for it to leave. Returns Errc::timeout then, unless
+// the work succeeded all the same.
 template <class T>
 Async<T> with_deadline(Clock::time_point deadline, Async<T> work) {
   Timer timer(co_await asio::this_coro::executor, deadline);
@@ -133,12 +134,12 @@ Async<T> with_deadline(Clock::time_point deadline, Async<T> work) {
   co_return std::move(result);
 }
 
-// For work that ends only by cancellation: waits for it and swallows the exception with which Asio
-// tells a coroutine that it was cancelled, so that the caller can clean up.
+// For work that ends only by cancellation. Waits for it and swallows the exception that Asio throws
+// into a cancelled coroutine, so that the caller can clean up.
 awaitable<void> until_cancelled(awaitable<void> work);
 
-// Runs a long computation on the pool and comes back to the caller's thread with its result. What
-// the computation needs moves in; it shares nothing with the caller while it runs.
+// Runs a long computation on the pool and returns to the caller's thread with the result. Its
+// inputs are moved in, so it shares nothing with the caller while it runs.
 template <class Function, class... Args>
 awaitable<std::invoke_result_t<Function, Args...>> on_pool(asio::thread_pool& pool,
                                                            Function function, Args... args) {

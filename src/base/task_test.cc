@@ -10,7 +10,7 @@ using namespace warren;
 
 namespace {
 
-// Runs one coroutine to its end on a thread of its own making: this one.
+// Runs one coroutine to its end, on this thread.
 void run(awaitable<void> body) {
   asio::io_context io(1);
   std::exception_ptr thrown;
@@ -232,7 +232,7 @@ TEST_CASE("a long computation runs on the pool and its result comes back to the 
   }());
 }
 
-// So what is reserved for it stays reserved for as long as it takes.
+// So whatever is reserved for the computation stays reserved until it ends.
 TEST_CASE("who is cancelled during a long computation leaves when that has ended") {
   run([]() -> awaitable<void> {
     struct Computation {
@@ -257,7 +257,7 @@ TEST_CASE("who is cancelled during a long computation leaves when that has ended
       co_return it.has_ended.load();
     };
     auto let_end = [](Computation& it) -> awaitable<void> {
-      co_await sleep_for(20ms);  // time in which one that does not wait would leave
+      co_await sleep_for(20ms);  // long enough to leave, if it did not wait
       it.may_end.set_value();
     };
     using namespace asio::experimental::awaitable_operators;

@@ -1,5 +1,5 @@
 #pragma once
-// Text from strangers, made fit for JSON and for a terminal.
+// Makes text from outside safe for JSON and for a terminal.
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -7,11 +7,12 @@
 namespace warren {
 
 struct CodePoint {
-  char32_t value;      // U+FFFD for a byte that is no UTF-8
+  char32_t value;      // U+FFFD for an invalid byte
   std::size_t length;  // in bytes, at least 1
 };
 
-// What the text begins with. Overlong forms, surrogates and values past U+10FFFF are no UTF-8.
+// The first code point of the text. Overlong forms, surrogates and values past U+10FFFF are
+// invalid.
 inline CodePoint first_code_point(std::string_view text) {
   constexpr CodePoint invalid{0xfffd, 1};
   auto byte = [&](std::size_t i) { return std::uint8_t(text[i]); };
@@ -29,13 +30,13 @@ inline CodePoint first_code_point(std::string_view text) {
   return {value, length};
 }
 
-// The same text with U+FFFD for every byte that is no UTF-8.
+// The same text with U+FFFD in place of every invalid byte.
 inline std::string valid_utf8(std::string_view text) {
   std::string out;
   out.reserve(text.size());
   while (!text.empty()) {
     auto [value, length] = first_code_point(text);
-    // U+FFFD itself is three bytes long: only a replacement has length 1.
+    // U+FFFD itself is three bytes long, so length 1 means a replacement.
     out += value == 0xfffd && length == 1 ? "\xef\xbf\xbd" : text.substr(0, length);
     text.remove_prefix(length);
   }

@@ -24,7 +24,7 @@ class Copier {
       return result;
     }
     if (node.IsScalar()) {
-      // An alias makes many of one.
+      // Counted at each use, because aliases repeat the same text.
       bytes_ += node.Scalar().size();
       if (bytes_ > 4 * most_bytes) {
         refuse(result.line, "too much text");
@@ -87,7 +87,7 @@ std::expected<Yaml, YamlMistake> parse_yaml(std::string_view text) {
   try {
     return load(text);
   } catch (const YAML::Exception& thrown) {
-    // Its own text repeats the place.
+    // what() would repeat the line number.
     return std::unexpected(YamlMistake{std::max(thrown.mark.line + 1, 1), thrown.msg});
   } catch (const std::exception& thrown) {
     return std::unexpected(YamlMistake{1, thrown.what()});

@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "cli/fleet/fleet.h"
 #include "cli/foghorn/foghorn.h"
+#include "cli/found_file.h"
 #include "cli/session/session.h"
 
 namespace warren::cli {
@@ -31,7 +32,14 @@ std::vector<Setting> all_settings() {
 }
 
 Result<Config> load_config(const Context& context) {
-  auto config = Config::load(all_settings(), context.sources);
+  auto sources = context.sources;
+  if (sources.is_found) {
+    auto file = read_found_file(context);
+    if (!file) return std::unexpected(file.error());
+    if (auto fine = check_found_file(*file); !fine) return std::unexpected(fine.error());
+    sources.file_text = std::move(file->text);
+  }
+  auto config = Config::load(all_settings(), sources);
   if (!config) return config;
   auto format = config->text("log.format") == "json" ? log::Format::json : log::Format::logfmt;
   log::Options options{format, config->text("log.level"), context.err.is_on(), ""};
@@ -47,7 +55,8 @@ Result<Exit> with_client(const Context& context, const Config& config,
                          const std::function<Async<Exit>(redis::Client&)>& body) {
   auto settings = redis::settings_from(config);
   if (!settings) return std::unexpected(settings.error());
-  // Less than the deadline of who waits for the connection, so that he hears why there is none.
+  // Shorter than the deadline for getting a connection, so that the caller learns why there is
+  // none.
   settings->connect_timeout = std::min(settings->connect_timeout, timeout * 3 / 4);
   auto client = redis::Client::create(context.io.get_executor(), *settings);
   if (!client) return std::unexpected(client.error());

@@ -1,6 +1,6 @@
 #pragma once
-// What the commands share. main.cc builds the tree of commands and a Context; the file of each
-// command adds its branch to the tree, and the branch that was asked for leaves its action behind.
+// Shared by the commands. main.cc builds the tree of commands and a Context. The file of each
+// command adds its branch to the tree, and the chosen branch stores its action.
 //
 // Results go to standard output, messages to standard error.
 #include <functional>
@@ -45,9 +45,9 @@ struct Context {
 };
 using Action = std::function<Result<Exit>(const Context& context)>;
 
-// Every setting there is. All that are not secret are flags of every command.
+// All settings. Those that are not secret are flags of every command.
 std::vector<Setting> all_settings();
-// Reads them, and has the log obey them.
+// Reads the settings and configures the log accordingly.
 Result<Config> load_config(const Context& context);
 
 void add_up(CLI::App& root, Action& chosen);
@@ -86,26 +86,27 @@ void add_serve(CLI::App& root, Action& chosen);
 void add_foghorn_looks(CLI::App& root, Action& chosen);
 void add_fleet(CLI::App& root, Action& chosen);
 
-// The words of a command line. CLI11 is included by what reads and explains them, not by commands:
-// its headers take longer to compile than most of those, and options are declared in options.cc
-// alone, where each word is read as it was typed.
+// Building blocks of the command line. Only the files that parse and explain words include CLI11,
+// because its headers take longer to compile than most commands. Options are declared only in
+// options.cc, where each word is read as it was typed.
 CLI::App* add_command(CLI::App& parent, const std::string& name, const std::string& help,
                       const std::string& group = "");
-void set_footer(CLI::App& app, const std::string& text);  // below the options of its help
-void need_command(CLI::App& app);                         // it is nothing without one of its own
+void set_footer(CLI::App& app, const std::string& text);  // below the options in its help
+void need_command(CLI::App& app);                         // it requires a subcommand
 void when_chosen(CLI::App& app, std::function<void()> action);
-std::string program_of(const CLI::App& app);  // the name that the program was called by
+std::string program_of(const CLI::App& app);  // the name under which the program was called
 
-// An option with a value of this kind ("TIME", "FILE", "a|b|c"), checked when it is read.
+// An option with a value of this kind ("TIME", "FILE", "a|b|c"), which is checked when it is
+// parsed.
 using Check = std::function<Result<>(std::string_view value)>;
 CLI::Option* add_value(CLI::App& app, const std::string& name, const std::string& kind,
                        const std::string& help, Check check, const std::string& fallback = "");
 std::string value_of(const CLI::Option& option);
-// An option with a value that may be given again and again: values_of has all of them.
+// An option that may be repeated. values_of returns all of its values.
 CLI::Option* add_repeated(CLI::App& app, const std::string& name, const std::string& kind,
                           const std::string& help);
-// Words behind the command, at least `least` of them, which is 0 or 1; "--" may stand among them, and
-// what follows it is no option.
+// Words after the command, at least `least` of them (0 or 1). After a "--" among them, no word is
+// an option.
 CLI::Option* add_list(CLI::App& app, const std::string& name, const std::string& kind,
                       const std::string& help, int least);
 std::vector<std::string> values_of(const CLI::Option& option);
@@ -118,22 +119,22 @@ void hide(CLI::Option& option);  // from help
 
 std::string flag_of(const Setting& setting);     // --redis-url
 std::string path_of(const CLI::App& app);        // warren redis ping
-std::string kind_of(const CLI::Option& option);  // empty: it takes no value
+std::string kind_of(const CLI::Option& option);  // empty if it takes no value
 std::vector<const CLI::App*> commands_of(const CLI::App& app);
 const CLI::App& root_of(const CLI::App& app);
-// Throws what CLI11 throws: only main and tests of options call it. The words are those behind the
-// name of the program.
+// Throws what CLI11 throws, so only main and tests of options call it. `words` excludes the
+// program's name.
 void parse_words(CLI::App& root, std::vector<std::string> words);
 std::vector<std::string> not_understood(const CLI::App& root);
-const CLI::App& asked_for(const CLI::App& root);  // the innermost command that was named
+const CLI::App& asked_for(const CLI::App& root);  // the innermost command that was given
 std::string help_of(const CLI::App& app, const Paint& paint);
-// Why the words could not be understood, with the nearest ones that can, and the way out.
+// Why the words were not understood, with the nearest valid ones, and what to do.
 struct Misuse {
   std::string what, hint;
 };
 Misuse explain_misuse(const CLI::App& root, const std::string& parser_says);
 
-// Runs the body with a client for the Redis of the settings, and closes that afterwards.
+// Runs the body with a client for the configured Redis, and closes the client afterwards.
 Result<Exit> with_client(const Context& context, const Config& config,
                          std::chrono::milliseconds timeout,
                          const std::function<Async<Exit>(redis::Client&)>& body);
@@ -142,9 +143,9 @@ Result<Exit> with_client(const Context& context, const Config& config,
 Result<std::size_t> parse_bytes(std::string_view text);
 Check bytes_check();
 
-// Why a file cannot be opened or written, by errno.
+// Why a file cannot be opened or written, from errno.
 Error file_error(const std::string& path, int number);
 
-void raise_file_limit();  // as many connections as the system allows
+void raise_file_limit();  // to the highest number of connections that the system allows
 
 }  // namespace warren::cli

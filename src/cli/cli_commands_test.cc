@@ -1,4 +1,4 @@
-// torture, simulate, instances and foghorn, as they are called.
+// torture, simulate, instances and foghorn, run as real commands.
 #include <boost/json.hpp>
 
 #include "cli/test_shell.h"
@@ -18,7 +18,7 @@ TEST_CASE("torture in a simulation tells what ran, what was checked and that all
   CHECK(outcome.out.contains("I13 no two nodes believe in a row at once"));
   CHECK(outcome.out.contains("every promise was kept"));
   CHECK(!outcome.out.contains("\x1b"));
-  CHECK(!outcome.err.contains("\r"));  // no bar where there is no terminal
+  CHECK(!outcome.err.contains("\r"));  // no progress bar without a terminal
 }
 
 TEST_CASE("torture shows a bar on a terminal, and takes it away before the verdict") {
@@ -74,7 +74,7 @@ TEST_CASE("an instance whose process is known to be dead is stopped at once") {
   auto down = shell.run({"down", "--name", "k"}, environment);
   CHECK(down.exit == 0);
   CHECK(down.out == "Stopped instance: k (its process was gone)\n");
-  CHECK(down.elapsed < 10s + slack);  // of the 60 s that its lock has
+  CHECK(down.elapsed < 10s + slack);  // not the 60 s that its lock lasts
   CHECK(shell.run({"up", "--name", "k"}, environment).exit == 0);
   CHECK(shell.run({"down", "--name", "k"}, environment).exit == 0);
 }
@@ -85,7 +85,8 @@ TEST_CASE("an instance whose process was killed is seen to be gone, and down wai
   Words environment{"REDIS_URL=" + url(server)};
   auto up = shell.run({"up", "--name", "k", "--ttl", "4s"}, environment);
   REQUIRE_MESSAGE(up.exit == 0, up.err);
-  // As an older one writes it, of which only its number is known: that may be another machine's.
+  // As an older version writes it: only the process number is known, which may be another
+  // machine's.
   auto entry = server.cli({"HGET", "warren:instances", "k"});
   auto mark = entry.find(",\"process\":");
   REQUIRE(mark != entry.npos);

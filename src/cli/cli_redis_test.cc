@@ -1,4 +1,4 @@
-// ping, info and doctor, against every topology and what can be wrong with it.
+// ping, info and doctor, against every topology and its possible faults.
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/json.hpp>
 #include <thread>
@@ -12,7 +12,7 @@ namespace warren {
 
 namespace {
 
-// Answers whatever it hears as a web server answers what is not HTTP.
+// Answers anything it receives like a web server that got invalid HTTP.
 class HttpServer {
  public:
   HttpServer() : acceptor_(io_, {asio::ip::address_v4::loopback(), 0}) {
@@ -22,7 +22,7 @@ class HttpServer {
   }
   ~HttpServer() {
     thread_.request_stop();
-    asio::ip::tcp::socket(io_).connect(acceptor_.local_endpoint());  // wakes it
+    asio::ip::tcp::socket(io_).connect(acceptor_.local_endpoint());  // wakes the server
   }
   unsigned short port() const { return acceptor_.local_endpoint().port(); }
 
@@ -46,7 +46,7 @@ Words trio_environment(SentinelTrio& trio) {
           fmt::format("REDIS_ADDRS={}", fmt::join(addresses, ","))};
 }
 
-// The one check of this name.
+// The finding with this name.
 boost::json::object finding(const Outcome& doctor, const char* name) {
   boost::json::error_code error;
   auto whole = boost::json::parse(doctor.out, error);
@@ -188,7 +188,7 @@ TEST_CASE("in a cluster, ping shows every node, and doctor that all slots are se
   Shell shell;
   RedisCluster cluster;
   Words environment{"REDIS_MODE=cluster", "REDIS_ADDRS=" + cluster.node(1).address()};
-  // CLUSTER SLOTS leaves out replicas that have not received anything yet.
+  // CLUSTER SLOTS omits replicas that have not received anything yet.
   for (auto* node : cluster.nodes()) node->cli({"CONFIG", "SET", "repl-ping-replica-period", "1"});
   wait_for(30s, "all nodes list all nodes", [&] {
     for (auto* asked : cluster.nodes())
@@ -265,7 +265,7 @@ TEST_CASE("doctor says how to mend eviction, persistence and replication") {
   CHECK(finding(doctor, "persistence").at("mark") == "warn");
   CHECK(finding(doctor, "min-replicas-to-write").at("mark") == "warn");
 
-  // As it told us to.
+  // As doctor recommended.
   server.cli({"CONFIG", "SET", "maxmemory-policy", "noeviction"});
   server.cli({"CONFIG", "SET", "appendonly", "yes"});
   server.cli({"CONFIG", "SET", "min-replicas-to-write", "1"});

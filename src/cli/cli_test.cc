@@ -1,4 +1,9 @@
 // What every command has in common: words, flags, settings, errors, completion.
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <boost/json.hpp>
 
 #include "cli/test_shell.h"
@@ -93,7 +98,7 @@ TEST_CASE("a word in brackets is one word for every command that takes words") {
   CHECK(shell.run({"search", "text", "[0,1]", "-l"}).out == "text/digits.txt\n");
   CHECK(shell.run({"search", "text", "[^\\x00-\\x7F]", "-l"}).out == "text/marks.txt\n");
   CHECK(shell.run({"search", "text", "[]", "-l"}).exit == 2);
-  CHECK(shell.run({"search", "++"}).err.contains("\n  ++\n"));  // the query, as it was read
+  CHECK(shell.run({"search", "++"}).err.contains("\n  ++\n"));  // the query, as it was parsed
   RedisServer server;
   auto at = "REDIS_URL=" + url(server);
   for (std::string verb : {"rm", "pin", "unpin", "reindex"}) {
@@ -106,7 +111,7 @@ TEST_CASE("a word in brackets is one word for every command that takes words") {
   CHECK(marked.err.contains("there is no repository [a,b]:"));
   auto added = shell.run({"fleet", "repo", "add", "[x]"}, {at});
   CHECK(added.err.contains("no git repository matches [x]"));
-  // As one session, and not as none.
+  // "[]" is one session id, not an empty list.
   for (std::string verb : {"show", "explain", "stop"})
     CHECK(shell.run({"session", verb, "[]", "--url", "http://127.0.0.1:1"}).exit == 3);
 }
@@ -134,7 +139,7 @@ TEST_CASE("a flag wins over the environment, that over the file, and that over t
     REQUIRE_MESSAGE(outcome.exit == 0, outcome.err);
     return boost::json::parse(outcome.out).at("redis.username").as_object();
   };
-  Words password{"REDIS_PASSWORD=p"};  // a user needs one
+  Words password{"REDIS_PASSWORD=p"};  // a user requires one
   auto with = [&](Words more) {
     more.push_back(password[0]);
     return more;
@@ -142,6 +147,7 @@ TEST_CASE("a flag wins over the environment, that over the file, and that over t
   CHECK(shown({}, {}).at("origin") == "default");
 
   shell.write("warren.toml", "[redis]\nusername = \"from-file\"\n");
+  REQUIRE(shell.run({"config", "allow"}).exit == 0);
   auto file = shown({}, password);
   CHECK(file.at("value") == "from-file");
   CHECK(file.at("origin") == "file warren.toml:2");
@@ -177,6 +183,7 @@ TEST_CASE("the configuration file is looked for in the usual places, and a given
   Words xdg_home{"XDG_CONFIG_HOME=" + xdg.substr(0, xdg.find("/warren/warren.toml"))};
   CHECK(origin({}, xdg_home) == "file " + xdg + ":1");
   shell.write("warren.toml", text);
+  REQUIRE(shell.run({"config", "allow"}).exit == 0);
   CHECK(origin({}, xdg_home) == "file warren.toml:1");
   auto named = shell.write("named.toml", text);
   CHECK(origin({}, {"WARREN_CONFIG=" + named}) == "file " + named + ":1");
@@ -187,9 +194,117 @@ TEST_CASE("the configuration file is looked for in the usual places, and a given
   check_error(shell.run({"config", "show"}, {"WARREN_CONFIG=nowhere.toml"}), 2, "nowhere.toml", "");
 }
 
+namespace {
+
+// A listener that waits for passwords.
+class Canary {
+ public:
+  Canary() : door_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)) {
+    sockaddr_in here{};
+    here.sin_family = AF_INET;
+    here.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    REQUIRE(::bind(door_, reinterpret_cast<sockaddr*>(&here), sizeof here) == 0);
+    REQUIRE(::listen(door_, 64) == 0);
+    socklen_t size = sizeof here;
+    REQUIRE(::getsockname(door_, reinterpret_cast<sockaddr*>(&here), &size) == 0);
+    port_ = ntohs(here.sin_port);
+  }
+  ~Canary() { ::close(door_); }
+  Canary(const Canary&) = delete;
+  Canary& operator=(const Canary&) = delete;
+
+  std::string address() const { return fmt::format("127.0.0.1:{}", port_); }
+  // What it was sent since the last call.
+  std::string heard() const {
+    std::string all;
+    for (int guest;
+         (guest = ::accept4(door_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0;) {
+      all += "a guest: ";
+      std::array<char, 4096> words{};
+      for (ssize_t got; (got = ::recv(guest, words.data(), words.size(), 0)) > 0;)
+        all.append(words.data(), static_cast<std::size_t>(got));
+      ::close(guest);
+    }
+    return all;
+  }
+
+ private:
+  int door_;
+  unsigned short port_ = 0;
+};
+
+}  // namespace
+
+TEST_CASE("warren.toml of a folder sends no password anywhere before its content was allowed") {
+  Shell shell;
+  Canary canary;
+  const Words secret{"REDIS_PASSWORD=hunter2", "REDIS_SENTINEL_PASSWORD=hunter3"};
+  auto ping = [&] { return shell.run({"redis", "ping", "--timeout", "300ms"}, secret); };
+  auto at = canary.address();
+  for (const auto& text : {fmt::format("[redis]\nurl = \"redis://{}\"\n", at),
+                           fmt::format("[redis]\nhost = \"{}\"\n", at),
+                           fmt::format("[redis]\nmode = \"cluster\"\naddrs = \"{}\"\n", at),
+                           fmt::format("[redis]\nmode = \"sentinel\"\naddrs = \"{}\"\n"
+                                       "master-name = \"m\"\n",
+                                       at)}) {
+    CAPTURE(text);
+    shell.write("warren.toml", text);
+    // A sentinel's password is refused if there are no sentinels.
+    bool is_sentinel = text.contains("sentinel");
+    auto asks = [&] {
+      return is_sentinel ? ping() : shell.run({"redis", "ping", "--timeout", "300ms"}, {secret[0]});
+    };
+    auto refused = asks();
+    check_error(refused, 2, "`warren config allow`", "--help");
+    CHECK(!refused.err.contains("hunter"));
+    CHECK(canary.heard() == "");
+    // The counterpart, which shows that the canary would have heard it.
+    REQUIRE(shell.run({"config", "allow"}).exit == 0);
+    asks();
+    CHECK(canary.heard().contains("hunter"));
+    // An edit revokes that, and so does deny.
+    shell.write("warren.toml", text + "# edited\n");
+    check_error(asks(), 2, "`warren config allow`", "--help");
+    shell.write("warren.toml", text);
+    REQUIRE(shell.run({"config", "deny"}).exit == 0);
+    check_error(asks(), 2, "`warren config allow`", "--help");
+    CHECK(canary.heard() == "");
+  }
+}
+
+TEST_CASE("warren.toml of a folder may set the log without leave, and is nobody else's file") {
+  Shell shell;
+  auto file = shell.write("warren.toml", "[log]\nformat = \"json\"\n");
+  CHECK(shell.run({"config", "show"}).out.contains("file warren.toml:2"));
+  auto other = shell.write("other.toml", "[redis]\ndb = 1\n");
+  std::filesystem::remove(file);
+  std::filesystem::create_symlink(other, file);
+  auto linked = shell.run({"config", "show"});
+  CHECK(linked.exit != 0);
+  CHECK(linked.err.contains("is a symbolic link"));
+  CHECK(shell.run({"config", "allow"}).exit != 0);
+  // A file that is named may be a link.
+  CHECK(shell.run({"config", "show", "--config", "warren.toml"}).exit == 0);
+  std::filesystem::remove(file);
+  REQUIRE(::mkfifo(file.c_str(), 0600) == 0);
+  CHECK(shell.run({"config", "show"}).err.contains("is not a regular file"));
+}
+
+TEST_CASE("a file does not weaken the check of a server that the environment names") {
+  Shell shell;
+  shell.write("warren.toml", "[redis]\ntls-verify = false\npassword = \"of-another\"\n");
+  REQUIRE(shell.run({"config", "allow"}).exit == 0);
+  auto shown = shell.run({"config", "show", "--json"}, {"REDIS_URL=rediss://127.0.0.1"});
+  REQUIRE_MESSAGE(shown.exit == 0, shown.err);
+  auto all = boost::json::parse(shown.out);
+  CHECK(all.at("redis.tls-verify").at("value") == "true");
+  CHECK(all.at("redis.password").at("is_set") == false);
+}
+
 TEST_CASE("a bad value in a file is an error with file, line and what would be right") {
   Shell shell;
   shell.write("warren.toml", "[redis]\n\nmode = \"clutser\"\n");
+  REQUIRE(shell.run({"config", "allow"}).exit == 0);
   check_error(shell.run({"config", "show"}), 2,
               "file warren.toml:3: redis.mode is \"clutser\"; use", "--help");
   shell.write("warren.toml", "[redis]\nurll = \"redis://h\"\n");

@@ -1,7 +1,7 @@
-// warren completion: scripts for shells, made from the tree of commands itself.
+// warren completion: shell scripts, generated from the tree of commands.
 //
-// Both scripts walk the words before the cursor down the tree, skipping the values of flags, and
-// then offer what is known at that place: commands, flags, or the values that a flag takes.
+// Both scripts follow the words before the cursor down the tree, skipping the values of flags, and
+// then offer what is possible at that place: commands, flags, or the values of a flag.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -18,9 +18,9 @@ std::string flag_name(const CLI::Option& option) {
 }
 
 struct Cases {
-  std::string commands;  // which words lead down the tree
-  std::string values;    // by flag: what may follow it
-  std::string offers;    // by place in the tree: its commands, and its own flags
+  std::string commands;  // words that lead down the tree
+  std::string values;    // by flag: its possible values
+  std::string offers;    // by place in the tree: its commands and its own flags
   std::set<std::string> flags_with_value;
 };
 
@@ -54,13 +54,14 @@ void collect(const CLI::App& app, Cases& cases) {
     words += " " + command->get_name();
     cases.commands += fmt::format("      {}) place+=/$word ;;\n", place_of(*command));
   }
-  // Flags of the root are given anywhere, so those are always there.
+  // The flags of the root are allowed anywhere, so they are always offered.
   cases.offers += fmt::format("    '{}') offered='{}' flags+='{}' ;;\n", place_of(app), words,
                               app.get_parent() ? flags : "");
   for (auto* command : commands_of(app)) collect(*command, cases);
 }
 
-// For both shells. Called with the word before the cursor, the one at it, and all up to there.
+// For both shells. Arguments: the word before the cursor, the word at it, and all words up to
+// there.
 constexpr auto common = R"(_warren_complete() {{
   local previous=$1 current=$2 place= word= offered= flags='{0}'
   shift 2

@@ -1,9 +1,10 @@
-// warren config show: every setting, and where its value came from.
+// warren config: shows every setting and its origin, and allows the file of a folder.
 #include <fmt/format.h>
 
 #include <boost/json.hpp>
 
 #include "cli/cli.h"
+#include "cli/found_file.h"
 
 namespace warren::cli {
 
@@ -13,7 +14,7 @@ void print_table(const Config& config, const Paint& paint) {
   std::size_t name_width = 0, value_width = 0;
   for (auto& value : config.values()) {
     name_width = std::max(name_width, value.setting->name.size());
-    // One long value does not push all origins out of sight.
+    // A single long value must not push all origins out of sight.
     if (auto size = Config::shown(value).size(); size <= 40)
       value_width = std::max(value_width, size);
   }
@@ -34,6 +35,41 @@ void print_json(const Config& config) {
   fmt::print("{}\n", boost::json::serialize(all));
 }
 
+Result<Exit> allow_here(const Context& context) {
+  auto file = read_found_file(context);
+  if (!file) return std::unexpected(file.error());
+  auto settings = settings_in_file(all_settings(), file->path, file->text);
+  if (!settings) return std::unexpected(settings.error());
+  if (auto done = allow(context, *file); !done) return std::unexpected(done.error());
+  fmt::print("{} is allowed to set, until it changes:\n", printable(file->path));
+  for (const auto& setting : *settings)
+    fmt::print("  {} = {}\n", setting.name, printable(setting.shown));
+  return Exit::ok;
+}
+
+Result<Exit> deny_here(const Context& context) {
+  auto file = read_found_file(context);
+  if (!file) return std::unexpected(file.error());
+  if (auto done = deny(context, *file); !done) return std::unexpected(done.error());
+  fmt::print("{} is {} allowed\n", printable(file->path), file->is_allowed ? "no longer" : "not");
+  return Exit::ok;
+}
+
+void add_allow(CLI::App& config, Action& chosen) {
+  auto* allow = add_command(config, "allow", "Let warren.toml of this folder count, as it is now");
+  set_footer(
+      *allow,
+      "Whoever made a folder wrote its warren.toml, which may say where your password goes.\n"
+      "So it counts only after you have allowed its content; an edit takes that back. One that\n"
+      "sets nothing but the log, or that --config or WARREN_CONFIG names, needs no leave.\n\n"
+      "Example\n"
+      "  cat warren.toml && warren config allow");
+  when_chosen(*allow, [&chosen] { chosen = allow_here; });
+  auto* deny = add_command(config, "deny", "Take that back");
+  set_footer(*deny, "Example\n  warren config deny");
+  when_chosen(*deny, [&chosen] { chosen = deny_here; });
+}
+
 }  // namespace
 
 void add_config(CLI::App& root, Action& chosen) {
@@ -46,6 +82,7 @@ void add_config(CLI::App& root, Action& chosen) {
       "that X_FILE names), configuration file, default.\n\n"
       "Example\n"
       "  REDIS_URL=redis://redis.example warren config show");
+  add_allow(*config, chosen);
   auto* as_json = add_json(*show);
   when_chosen(*show, [=, &chosen] {
     chosen = [=](const Context& context) -> Result<Exit> {
@@ -55,7 +92,7 @@ void add_config(CLI::App& root, Action& chosen) {
         print_json(*loaded);
       else
         print_table(*loaded, context.out);
-      // Contradictions are seen best beside the values.
+      // Contradictions are easiest to see next to the values.
       auto settings = redis::settings_from(*loaded);
       if (!settings) return std::unexpected(settings.error());
       return Exit::ok;

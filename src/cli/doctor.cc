@@ -1,5 +1,5 @@
-// warren doctor: whether this machine and its Redis are fit for Warren, and how to mend what is
-// not.
+// warren doctor: checks whether this machine and its Redis are fit for Warren, and says how to fix
+// what is not.
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 #include <sys/resource.h>
@@ -33,12 +33,12 @@ struct Finding {
   std::string name;
   Mark mark;
   std::string found;
-  std::string mend;  // empty when there is nothing to mend
+  std::string mend;  // empty if there is nothing to fix
 };
 using Findings = std::vector<Finding>;
 
-// The first line that a program says about itself; nothing when it is not installed. The command is
-// ours, not the user's, so a shell may read it.
+// The first line that a program prints about itself, or nullopt if it is not installed. A shell may
+// run the command, because it is ours, not the user's.
 std::optional<std::string> first_line_of(const std::string& command) {
   FILE* pipe = popen(("timeout 5 " + command + " 2>/dev/null").c_str(), "r");
   if (!pipe) return std::nullopt;
@@ -82,7 +82,7 @@ void check_open_files(Findings& findings) {
                                            wanted)});
 }
 
-// 7.0.15 as 700; 0 when it is not a version.
+// 7.0.15 becomes 700. Returns 0 if it is not a version.
 int major_and_minor(const std::string& version) {
   int major = 0, minor = 0;
   auto* end = version.data() + version.size();
@@ -141,7 +141,7 @@ Finding clock_of(const Server& server) {
   return {"clock", Mark::warn, found, "run a time service (chrony, systemd-timesyncd) on both"};
 }
 
-// Where the settings know of one server only.
+// For settings with a single server.
 Finding topology_of(const Server& server) {
   if (server.number("cluster_enabled"))
     return {"topology", Mark::fail, "the server is part of a cluster", "set REDIS_MODE=cluster"};
@@ -151,7 +151,7 @@ Finding topology_of(const Server& server) {
                       server.text("master_port"))};
 }
 
-// Of several servers the finding is that of the worst, and says which it is.
+// With several servers, the finding is the worst one, and names its server.
 void add_worst(Findings& findings, const std::vector<Server>& servers,
                Finding (*look)(const Server&)) {
   std::optional<Finding> worst;
@@ -206,7 +206,7 @@ awaitable<void> check_sentinels(redis::Client& client, std::size_t replicas,
     findings.push_back({"topology", Mark::ok, found, ""});
 }
 
-// What one node thinks of the whole cluster.
+// What one node reports about the whole cluster.
 Async<bool> serves_all_slots(redis::Client& client, Node node, Clock::time_point deadline) {
   auto conversation = co_await client.dial(node.address, deadline);
   if (!conversation) co_return std::unexpected(conversation.error());
@@ -241,7 +241,7 @@ awaitable<void> check_cluster(redis::Client& client, const std::vector<Server>& 
     findings.push_back({"topology", Mark::ok, found + ", all slots served", ""});
 }
 
-// Whether anybody said where Redis is.
+// Whether any setting says where Redis is.
 bool is_configured(const Config& config) {
   for (auto* name : {"redis.url", "redis.addrs", "redis.host", "redis.mode"})
     if (config.at(name).is_set) return true;

@@ -22,8 +22,8 @@ namespace {
 
 struct Row {
   Cause cause;
-  std::string_view hint;          // {} stands for the command
-  std::optional<Exit> exit = {};  // else that of the code
+  std::string_view hint;          // {} is replaced by the command
+  std::optional<Exit> exit = {};  // by default that of the code
 };
 
 constexpr std::array table{
@@ -132,7 +132,7 @@ Cause cause_named(std::string_view word) {
   return row == table.end() ? Cause() : row->cause;
 }
 
-// No printable text has the character between the parts.
+// Printable text never contains this separator.
 std::string line_of(const Error& error) {
   return fmt::format("{}\x1f{}\x1f{}\x1f{}", static_cast<int>(error.code), error.cause.word(),
                      printable(error.subject), printable(error.what));

@@ -46,7 +46,7 @@ TEST_CASE("only what Redis did has a hint about Redis") {
   CHECK(hint_for(away).starts_with("start it (redis-server)"));
   CHECK(exit_for(away) == Exit::unreachable);
 
-  // The same code, and no Redis in it.
+  // The same code, but not about Redis.
   CHECK(hint_for({Errc::unavailable, "the fleet is down"}) == "");
   Error full{Errc::unavailable, warren::causes::no_resources, "/tmp", "No space left on device"};
   CHECK(hint_for(full) == "");

@@ -51,7 +51,8 @@ constexpr auto root_footer = R"(Settings
   A value is taken from the first of: flag, environment, configuration file, default. X_FILE beside
   X in the environment names a file that holds the value. Secrets cannot be flags, since every user
   of the machine can read those: REDIS_PASSWORD, or REDIS_PASSWORD_FILE. The file is --config, else
-  $WARREN_CONFIG, else warren.toml here, else in ~/.config/warren:
+  $WARREN_CONFIG, else warren.toml here, else in ~/.config/warren. What one that lies here says counts
+  only once you have allowed its content with `warren config allow`.
     [redis]
     url = "redis://redis.example:6379"
 
@@ -157,8 +158,9 @@ Paint paint_for(const CLI::App& root, const Environment& environment, int file) 
   return Paint(wanted && isatty(file));
 }
 
-// A file that was asked for must exist; one in the usual places may.
-std::string config_file(const CLI::App& root, const Environment& environment) {
+// A file that was asked for must exist; one in the usual places may. `is_found`: it lies in the
+// current folder and was not asked for.
+std::string config_file(const CLI::App& root, const Environment& environment, bool& is_found) {
   auto* given = root.get_option("--config");
   if (is_given(*given)) return value_of(*given);
   if (auto file = variable(environment, "WARREN_CONFIG"); !file.empty()) return file;
@@ -166,14 +168,15 @@ std::string config_file(const CLI::App& root, const Environment& environment) {
   auto folder = variable(environment, "XDG_CONFIG_HOME");
   if (folder.empty() && !home.empty()) folder = home + "/.config";
   std::error_code ignored;
-  if (std::filesystem::exists("warren.toml", ignored)) return "warren.toml";
+  is_found = std::filesystem::exists(std::filesystem::symlink_status("warren.toml", ignored));
+  if (is_found) return "warren.toml";
   auto file = folder + "/warren/warren.toml";
   return !folder.empty() && std::filesystem::exists(file, ignored) ? file : "";
 }
 
 ConfigSources sources_of(const CLI::App& root, Environment environment) {
   ConfigSources sources;
-  sources.file = config_file(root, environment);
+  sources.file = config_file(root, environment, sources.is_found);
   sources.environment = std::move(environment);
   for (auto& setting : all_settings()) {
     bool is_flag = !setting.secret && !is_of_foghorn(setting) && !is_of_fleet(setting) &&
@@ -220,6 +223,13 @@ std::optional<Exit> parse(CLI::App& root, std::vector<std::string> words,
   }
 }
 
+// These run for long and start tools, or none at all; what they need is in the Context.
+bool keeps_secrets_to_itself(const std::string& command) {
+  for (std::string_view each : {" orchestrate", " agent run", " serve"})
+    if (command.ends_with(each) && !command.ends_with(" session serve")) return true;
+  return false;
+}
+
 Exit run(int argc, char** argv) {
   auto environment = process_environment();
   auto program = std::filesystem::path(argc > 0 ? argv[0] : "warren").filename().string();
@@ -228,6 +238,7 @@ Exit run(int argc, char** argv) {
   add_everything(root, program, chosen);
   std::vector<std::string> words(argv + std::min(argc, 1), argv + argc);
   if (auto done = parse(root, std::move(words), environment)) return *done;
+  if (keeps_secrets_to_itself(path_of(asked_for(root)))) hide_secrets(all_settings());
 
   asio::io_context io(1);
   auto out = paint_for(root, environment, STDOUT_FILENO);

@@ -1,13 +1,13 @@
-// Commands and options: how they are declared, and what is read of them. Nothing else of Warren calls
-// CLI11 for that (scripts/lint), because CLI11 has ideas of its own about words:
+// Declares commands and options, and reads their values. No other file uses CLI11 for that
+// (scripts/lint), because CLI11 interprets some words in its own way:
 //
 //   [a,b]     a list, for an option that may take any number of words ("allow_extra_args")
 //   ++        the end of a command
 //   --name=   the next word is the value
 //
-// A word means here what was typed. So no option has that permission: a list expects more words than
-// there can be, and is content with fewer. Words of the other two kinds go into CLI11 with a NUL at
-// their end, which no argument of a process can have, and come out without it.
+// Here a word means exactly what was typed. So no option allows extra args: a list expects more
+// words than there can be, and accepts fewer. Words of the other two kinds are passed to CLI11 with
+// a NUL at the end, which no argument of a process can contain, and the NUL is removed afterwards.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -39,7 +39,7 @@ std::vector<std::string> as_typed(std::vector<std::string> words) {
 }  // namespace
 
 void parse_words(CLI::App& root, std::vector<std::string> words) {
-  std::ranges::reverse(words);  // CLI11 takes them from the back
+  std::ranges::reverse(words);  // CLI11 takes words from the back
   for (auto& word : words) word = as_parsed(std::move(word));
   root.parse(std::move(words));
 }

@@ -1,4 +1,4 @@
-// Words of a command line, and what a command reads of them.
+// Words of a command line, and what a command reads from them.
 #include <doctest/doctest.h>
 
 #include <CLI/CLI.hpp>
@@ -10,13 +10,13 @@ namespace {
 
 using Words = std::vector<std::string>;
 
-// A command with every kind of option that there is, once.
+// A command with one option of every kind.
 struct Line {
   CLI::App root{"", "program"};
   CLI::App* command = nullptr;
   CLI::Option *value = nullptr, *repeated = nullptr, *checked = nullptr, *first = nullptr,
               *list = nullptr;
-  Words heard;  // by the check
+  Words heard;  // words that the check received
   std::string wrong;
 
   explicit Line(const Words& words, bool is_list_required = false) {
@@ -41,7 +41,8 @@ struct Line {
   }
 };
 
-// What CLI11 takes for lists, ends of commands, empty values, escapes or numbers; and what it might.
+// Words that CLI11 treats as lists, ends of commands, empty values, escapes or numbers, or that it
+// might.
 const Words odd{"[0-9]",   "[]",    "[a,b]", "['a']",   "[^\\x00-\\x7F]",
                 "++",      "{}",    "%%",    "a,b",     "\"q\"",
                 "[\"q\"]", "'q'",   "=x",    "x=[1,2]", "[a",

@@ -1,6 +1,6 @@
 #pragma once
-// How far a long piece of work is: a bar that moves on a terminal, and lines now and then
-// elsewhere.
+// Shows the progress of a long operation: as a bar on a terminal, and otherwise as a line now and
+// then.
 #include <fmt/format.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
@@ -26,7 +26,7 @@ class Progress {
     next_ = now + (is_terminal_ ? Clock::duration(100ms) : Clock::duration(10s));
     auto percent = static_cast<int>(100 * std::clamp(part, 0.0, 1.0));
     if (!is_terminal_) return say("{:3} %  {}\n", percent, text);
-    // A line that is wider than the terminal could not be taken back.
+    // A line wider than the terminal could not be erased.
     constexpr int most = 30, besides = 11;
     int width = std::clamp(columns() - besides - static_cast<int>(text.size()), 0, most);
     auto room = static_cast<std::size_t>(std::max(0, columns() - besides));

@@ -8,7 +8,7 @@
 
 namespace warren::cli {
 
-// Whether anybody can hear it changes nothing: fmt::print would throw when it cannot be written.
+// Ignores write errors, which would make fmt::print throw.
 template <class... Values>
 void say(fmt::format_string<Values...> format, Values&&... values) {
   auto text = fmt::format(format, std::forward<Values>(values)...);

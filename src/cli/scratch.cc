@@ -17,13 +17,13 @@ namespace warren::cli {
 
 namespace {
 
-// Those who write there are killed with us, a moment later perhaps.
+// Children are killed with us, but may take a moment longer to end.
 constexpr auto patience = 5s;
 
 [[noreturn]] void clean_up(const std::filesystem::path& folder, int lifeline) {
   setsid();
   for (int number : {SIGINT, SIGTERM, SIGHUP}) signal(number, SIG_IGN);
-  // Whoever reads what the command prints does not wait for us.
+  // Otherwise a reader of the command's output would wait for this process to end.
   int nothing = open("/dev/null", O_RDWR | O_CLOEXEC);
   for (int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) dup2(nothing, stream);
   char byte = 0;

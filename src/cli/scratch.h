@@ -1,5 +1,5 @@
 #pragma once
-// A folder for what a command and its children write, which goes however the command ends.
+// A folder for the files of a command and its children. It is removed however the command ends.
 #include <sys/types.h>
 
 #include <filesystem>
@@ -9,13 +9,13 @@
 
 namespace warren::cli {
 
-// $TMPDIR of this process and its children from here on, below what that was. A process of its own
-// waits for our end, which may be a signal, and removes it. WARREN_KEEP=1: it stays.
+// Becomes the $TMPDIR of this process and its children, below the previous one. A separate process
+// waits for our end, even by a signal, and removes the folder. WARREN_KEEP=1 keeps it.
 class Scratch {
  public:
-  // Before there are threads.
+  // Call it before any thread is started.
   static Result<Scratch> create();
-  // Waits until it is removed.
+  // Waits until the folder is removed.
   ~Scratch();
   Scratch(Scratch&& other) noexcept
       : lifeline_(std::exchange(other.lifeline_, -1)), janitor_(std::exchange(other.janitor_, 0)) {}
@@ -23,7 +23,7 @@ class Scratch {
 
  private:
   Scratch(int lifeline, pid_t janitor) : lifeline_(lifeline), janitor_(janitor) {}
-  int lifeline_;  // closed by our end
+  int lifeline_;  // closed when we end
   pid_t janitor_;
 };
 

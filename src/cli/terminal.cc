@@ -17,7 +17,8 @@ using namespace std::string_view_literals;
 constexpr std::array ours{"\x1b[0m"sv,  "\x1b[1m"sv,  "\x1b[2m"sv,  "\x1b[31m"sv,   "\x1b[32m"sv,
                           "\x1b[33m"sv, "\x1b[35m"sv, "\x1b[36m"sv, "\x1b[1;31m"sv, "\r\x1b[K"sv};
 
-// The bytes of one of ours that the text begins with, or 0; `is_begun`: it ends within one.
+// The length of one of our sequences at the beginning of the text, or 0. Sets `is_begun` if the
+// text ends within one.
 std::size_t length_of_ours(std::string_view text, bool& is_begun) {
   for (auto sequence : ours) {
     if (text.starts_with(sequence)) return sequence.size();
@@ -26,7 +27,7 @@ std::size_t length_of_ours(std::string_view text, bool& is_begun) {
   return 0;
 }
 
-// It ends within a character.
+// The text ends within a character.
 bool is_begun_character(std::string_view text) {
   auto first = static_cast<unsigned char>(text[0]);
   std::size_t length = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : 2;
@@ -40,7 +41,7 @@ struct Guarded {
   TerminalFilter filter = {};
 };
 
-// As fopencookie wants it: 0 is an error.
+// fopencookie requires 0 for an error.
 ssize_t write_guarded(void* cookie, const char* bytes, std::size_t size) {
   auto& guarded = *static_cast<Guarded*>(cookie);
   auto text = guarded.filter.take({bytes, size});
@@ -57,7 +58,7 @@ void guard(FILE*& stream, int file, int buffering) {
   if (isatty(file) == 0) return;
   cookie_io_functions_t functions{};
   functions.write = write_guarded;
-  // Never freed: what is written while the process ends still goes through it.
+  // Never freed: output written during exit still passes through it.
   auto* guarded = new Guarded{file};
   auto* through = fopencookie(guarded, "w", functions);
   if (!through) {

@@ -20,8 +20,7 @@ TEST_CASE(
                                    "\x1b[38;5;1m",
                                    "\x1bP",
                                    "\x1b(0",
-                                   "\x1b"
-                                   "c",
+                                   "\033c",
                                    "\x1b[31;1mx",
                                    "\b",
                                    "\v",
@@ -30,8 +29,7 @@ TEST_CASE(
                                    "\a",
                                    "over\rwrite",
                                    "\r\x1b[1K",
-                                   "\xc2\x9b"
-                                   "2J",
+                                   "\302\2332J",
                                    "\xc2\x85",
                                    "\xe2\x80\xae",
                                    "\xe2\x81\xa6",

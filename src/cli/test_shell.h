@@ -1,5 +1,5 @@
 #pragma once
-// The real binary as a child: exit codes, what it writes where, and how long it takes.
+// Runs the real binary as a child and checks its exit code, its output, and how long it takes.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -26,13 +26,13 @@ inline std::string contents(const std::filesystem::path& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-// A folder of its own, which is also $HOME, and no variable but those that are given.
+// Runs commands in a folder of its own, which is also $HOME, with only the given variables.
 class Shell {
  public:
   Outcome run(const Words& words, const Words& environment = {}) const {
     return start("exec \"$0\" \"$@\" >out 2>err </dev/null", WARREN_BINARY, words, environment);
   }
-  // On a terminal; both streams are in `out`.
+  // Runs on a terminal. Both streams are in `out`.
   Outcome run_on_terminal(const std::string& words, const Words& environment = {}) const {
     auto line = fmt::format("{} {}", WARREN_BINARY, words);
     return start("exec script -qec \"$0\" /dev/null >out 2>err </dev/null", line, {}, environment);
@@ -62,7 +62,7 @@ class Shell {
 
 inline std::string url(const RedisServer& server) { return "redis://" + server.address(); }
 
-// Two lines: the error and the way out.
+// Two lines: the error and the hint.
 inline void check_error(const Outcome& outcome, int exit, const std::string& what,
                         const std::string& hint) {
   CAPTURE(outcome.err);
@@ -75,7 +75,7 @@ inline void check_error(const Outcome& outcome, int exit, const std::string& wha
   CHECK(std::ranges::count(outcome.err, '\n') == 2);
 }
 
-// One line: the error says it all.
+// One line: the error says everything.
 inline void check_plain_error(const Outcome& outcome, int exit, const std::string& what) {
   CAPTURE(outcome.err);
   CHECK(outcome.exit == exit);
@@ -84,7 +84,7 @@ inline void check_plain_error(const Outcome& outcome, int exit, const std::strin
   CHECK(std::ranges::count(outcome.err, '\n') == 1);
 }
 
-// What starting a process may cost on a busy machine, under ASan too.
+// The time that starting a process may cost on a busy machine, even under ASan.
 inline constexpr auto slack = 1500ms;
 
 }  // namespace warren

@@ -1,4 +1,4 @@
-// warren torture: leases, mirrors, catalogs and once under faults, and whether they kept their promises.
+// warren torture: tests leases, mirrors, catalogs and once under faults, and checks their promises.
 #include "proof/torture/torture.h"
 
 #include <fmt/format.h>
@@ -19,7 +19,7 @@ namespace {
 
 struct TortureOptions {
   std::string what;
-  std::string engine;  // of a catalog
+  std::string engine;  // for a catalog
   bool is_sim = false;
   std::chrono::seconds length{};
   std::uint64_t schedules = 0;
@@ -28,14 +28,14 @@ struct TortureOptions {
 
 std::uint64_t random_seed() { return std::random_device()() % 1'000'000; }
 
-// What was done and seen, over all rounds.
+// What was done and checked, over all rounds.
 struct Tally {
   void add_checked(const std::vector<std::string>& invariants) {
     for (auto& invariant : invariants) checked.emplace(invariant.size(), invariant);
   }
   std::map<std::string, std::size_t> runs, counts, faults;
-  std::map<std::string, std::string> coverage;  // of simulated faults, by target
-  // I2 stands before I12.
+  std::map<std::string, std::string> coverage;  // by target: the simulated faults
+  // Sorts I2 before I12.
   std::set<std::pair<std::size_t, std::string>> checked;
 
   void add(const torture::RoundReport& report) {
@@ -53,7 +53,7 @@ std::string listed(const std::map<std::string, std::size_t>& things) {
   return parts.empty() ? "none" : fmt::format("{}", fmt::join(parts, ", "));
 }
 
-// In how many of the schedules each kind of fault was.
+// In how many of the schedules each kind of fault occurred.
 std::string coverage(const torture::SimulationResult& result) {
   std::vector<std::string> parts;
   for (auto& [name, count] : result.faults)
@@ -101,7 +101,7 @@ void print_verdict(const TortureOptions& options, const Tally& tally, Clock::dur
              repeat_with(options, failure->what, failure->seed));
 }
 
-// Rounds on real servers, of all kinds in turn, until the time is up.
+// Rounds on real servers, all targets in turn, until the time is up.
 std::optional<Failure> run_rounds(const TortureOptions& options,
                                   const std::vector<torture::Target>& targets, Tally& tally,
                                   Progress& progress) {
@@ -137,7 +137,7 @@ std::optional<Failure> run_schedules(const TortureOptions& options,
   return std::nullopt;
 }
 
-// Servers that do not come up are no verdict about us, and there is nobody left to return it to.
+// If the servers do not start, that says nothing about us, and no caller is left to return it to.
 [[noreturn]] void give_up(const std::string& what) {
   fmt::print(stderr, "\nerror: the servers for the test failed: {}\n", printable(what));
   std::_Exit(static_cast<int>(Exit::unreachable));

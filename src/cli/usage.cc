@@ -1,4 +1,4 @@
-// What a person reads of options and commands: help, and what to say about words that mean nothing.
+// Texts about options and commands: help, and explanations of words that were not understood.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -18,12 +18,12 @@ std::string replaced(std::string text, std::string_view from, std::string_view t
   return text;
 }
 
-// "  name   help", with the help continued below itself.
+// "  name   help", with the continuation lines aligned below the help.
 std::string entry(const std::string& name, std::string_view help, std::size_t name_width,
                   const Paint& paint) {
   auto indent = name_width + 4;
   std::string text = "  " + paint.bold(name);
-  // A long name has a line to itself.
+  // A long name has its own line.
   text += name.size() > name_width ? "\n" + std::string(indent, ' ')
                                    : std::string(name_width - name.size() + 2, ' ');
   std::size_t column = indent;
@@ -70,7 +70,7 @@ std::string commands_help(const CLI::App& app, const Paint& paint) {
 std::string options_help(const CLI::App& app, const Paint& paint) {
   std::string text;
   for (auto& group : app.get_groups()) {
-    if (group.empty()) continue;  // of what nobody should see
+    if (group.empty()) continue;  // hidden options
     std::string lines;
     for (auto* option : app.get_options()) {
       bool inherited_help = app.get_parent() && option == app.get_help_ptr();
@@ -106,10 +106,10 @@ std::vector<std::string> flags_of(const CLI::App& app) {
   return flags;
 }
 
-// It is known, but stands before the command that knows it.
+// The flag is known, but stands before the command that it belongs to.
 std::optional<Misuse> explain_early_flag(const CLI::App& app, const std::string& flag) {
   std::vector<const CLI::App*> leaves;
-  collect_leaves(app, leaves);  // only itself, when it is a command that does something
+  collect_leaves(app, leaves);  // the command itself, if it does something
   auto knows = [&](const CLI::App* leaf) { return std::ranges::count(flags_of(*leaf), flag) > 0; };
   auto found = std::ranges::find_if(leaves, knows);
   if (found == leaves.end()) return std::nullopt;
@@ -145,7 +145,7 @@ Misuse explain_unknown_command(const CLI::App& app, const std::string& word) {
   std::vector<std::string> known;
   for (auto* command : commands_of(app)) known.push_back(command->get_name());
   auto meant = nearest(word, known);
-  // Perhaps the first word was left out: `warren ping`.
+  // The first word may have been forgotten: `warren ping`.
   std::vector<std::string> leaf_names;
   for (auto* leaf : leaves) leaf_names.push_back(leaf->get_name());
   auto leaf = meant ? std::nullopt : nearest(word, leaf_names);

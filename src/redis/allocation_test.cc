@@ -1,4 +1,4 @@
-// What parsing and building cost in memory, counted by a program of its own.
+// The allocations made by parsing and building, counted in a separate program.
 #include <doctest/doctest.h>
 
 #include <cstdlib>
@@ -51,7 +51,7 @@ TEST_CASE("a scalar costs no allocation but that of its own string") {
 TEST_CASE("an array costs one allocation and those of its strings") {
   Parser parser;
   Reply reply;
-  REQUIRE(parser.parse("*1\r\n:1\r\n", reply).status == Parser::Status::complete);  // warm
+  REQUIRE(parser.parse("*1\r\n:1\r\n", reply).status == Parser::Status::complete);  // warm up
   std::size_t before = allocations;
   bool complete = parser.parse("*3\r\n:1\r\n+OK\r\n$16\r\n0123456789abcdef\r\n", reply).status ==
                   Parser::Status::complete;

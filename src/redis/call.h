@@ -1,9 +1,9 @@
 #pragma once
 // One command on its way to an answer.
 //
-// A Call lives in the coroutine frame of the one who waits for it, and allocates nothing of its
-// own. Whoever works on it (a pipeline, a list of parked calls) only points at it, and is told at
-// once when the caller leaves: the destructor takes the call out of wherever it is.
+// A Call lives in the coroutine frame of its caller and allocates nothing itself. The pipeline or
+// list that works on it only holds a pointer. When the caller leaves, the destructor takes the call
+// out of wherever it is.
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -17,13 +17,13 @@
 
 namespace warren::redis {
 
-// Renewals have a connection and a budget of their own, so that no amount of other traffic, and no
+// Renewals have their own connection and their own budget, so no amount of other traffic, and no
 // large answer, can delay a heartbeat.
 enum class Lane : std::uint8_t { data, renewal };
 
 class CallOptions {
  public:
-  // Not later than this. Without it: the client's command_timeout from now.
+  // The deadline of the call. Default: the client's command_timeout from now.
   CallOptions by(Clock::time_point deadline) const {
     return with(&CallOptions::deadline_, deadline);
   }
@@ -31,12 +31,12 @@ class CallOptions {
     auto now = Clock::now();
     return by(time < Clock::time_point::max() - now ? now + time : Clock::time_point::max());
   }
-  // Running it twice does no harm: it is sent again when the connection broke before its answer.
+  // Running it twice is harmless: if the connection breaks before the answer, it is sent again.
   CallOptions idempotent() const { return with(&CallOptions::idempotent_, true); }
-  // Does not wait for a connection to come back: `unavailable` when an attempt fails.
+  // Does not wait for a reconnection: fails with `unavailable` when an attempt fails.
   CallOptions fail_fast() const { return with(&CallOptions::fail_fast_, true); }
-  // Does not wait for the end of a slot's move when its keys are on two servers: `unavailable`, with
-  // the server's TRYAGAIN, at once.
+  // While a slot moves and the command's keys are on two servers, does not wait for the move to
+  // end: fails at once with `unavailable` and the server's TRYAGAIN.
   CallOptions unless_keys_are_split() const { return with(&CallOptions::tells_split_, true); }
   CallOptions lane(Lane lane) const { return with(&CallOptions::lane_, lane); }
   // Where a command without a key goes in a cluster: to any node, or to the owner of this key.
@@ -66,7 +66,7 @@ class CallOptions {
   Lane lane_ = Lane::data;
 };
 
-// What is said of a call that may have run, when the last attempt ended like this.
+// The error for a call that may have run, when its last attempt ended with `why`.
 Error in_doubt(Error why);
 
 class CallList;
@@ -88,22 +88,23 @@ class Call {
   Clock::time_point deadline() const { return deadline_; }
   void set_deadline(Clock::time_point deadline) { deadline_ = deadline; }
 
-  // The answer, or why there is none; called exactly once, as the last thing its holder does.
+  // Delivers the answer, or the reason why there is none. Called exactly once, as the last thing
+  // that the call's holder does with it.
   virtual void complete(Result<Reply> result) = 0;
-  // Ends it without an answer. Once an attempt may have run, what became of a later one says nothing
-  // about it: the outcome is unknown, unless the command itself was answered (Errc::refused).
+  // Ends the call without an answer. Once an attempt may have run, the failure of a later attempt
+  // proves nothing: the outcome is unknown, unless the command itself was answered (Errc::refused).
   void fail(Error why);
   bool may_have_run() const { return may_have_run_; }
-  // Some other call for the same may have.
+  // Another call for the same operation may have run.
   void set_may_have_run() { may_have_run_ = true; }
-  // Takes the call out of wherever it is. What was sent for it is answered to nobody.
+  // Takes the call out of wherever it is. If it was already sent, its answer is dropped.
   void leave();
   bool is_pending() const { return list_ || pipeline_; }
 
-  // How it came to be refused so far; most calls never need this.
+  // How the call was refused so far. Most calls never need this.
   struct Detours {
-    std::vector<std::string> trail;  // where a cluster sent it
-    bool asking = false;             // the next attempt is announced with ASKING
+    std::vector<std::string> trail;  // the servers that a cluster sent it to
+    bool asking = false;             // the next attempt is preceded by ASKING
     Error last;                      // why the last server refused it
   };
   Detours& detours() {
@@ -120,8 +121,8 @@ class Call {
   Clock::time_point deadline_;
   bool may_have_run_ = false;  // some of its bytes left, on this or an earlier connection
   std::unique_ptr<Detours> detours_;
-  std::unique_ptr<Reply> early_error_;  // of an answer before the last
-  // In a list, or in the pipeline that sent it, or nowhere.
+  std::unique_ptr<Reply> early_error_;  // an error among the answers before the last
+  // The list that holds it, or the pipeline that sent it, or neither.
   CallList* list_ = nullptr;
   Call* before_ = nullptr;
   Call* after_ = nullptr;
@@ -130,7 +131,7 @@ class Call {
   Clock::time_point sent_at_{};
 };
 
-// Calls in order; taking one out of the middle is as cheap as from the front.
+// An ordered list of calls. Removing a call is cheap anywhere in the list.
 class CallList {
  public:
   CallList() = default;
@@ -138,7 +139,7 @@ class CallList {
   CallList& operator=(const CallList&) = delete;
 
   void push_back(Call& call) { insert_before(nullptr, call); }
-  // Keeps the order of both: all of `other` comes before what is here.
+  // Moves all of `other` in front of the calls here. Both keep their order.
   void put_before(CallList& other);
   Call* front() const { return front_; }
   static Call* next(const Call& call) { return call.after_; }

@@ -32,7 +32,7 @@ int slot_for(const Command& command, const CallOptions& options) {
   return command.has_key() ? slot_of(command.key()) : CallOptions::any_node;
 }
 
-// Counts a call for as long as its coroutine lives.
+// Counts a call while its coroutine exists.
 class UnderWay {
  public:
   UnderWay(std::size_t& count, Event& ended) : count_(count), ended_(ended) { ++count_; }
@@ -142,7 +142,8 @@ Result<Client::Attempts> Client::begin(const Command& command, CallOptions optio
   return Attempts{options, slot_for(command, options)};
 }
 
-// What the shared connection does not follow either is the caller's business.
+// What durable, blocking and dialled connections follow. Whatever the shared connection does not
+// follow is final for them too.
 Refusal Client::to_follow(const Error& error) const {
   auto refusal = refusal_of(error);
   auto mode = dialer_.settings().mode;
@@ -152,8 +153,8 @@ Refusal Client::to_follow(const Error& error) const {
   return refusal;
 }
 
-// Learns from the error, and waits a little when the call did not run, or may run twice. Else the
-// error becomes the one for the caller.
+// Learns from the error. If the call did not run, or may run twice, pauses and returns true.
+// Otherwise turns the error into the one for the caller.
 awaitable<bool> Client::tries_again(Error& error, Attempts& attempts) {
   const auto& options = attempts.options;
   auto refusal = to_follow(error);
@@ -223,14 +224,15 @@ Async<Durable> Client::durable(Command command, int replicas, CallOptions option
   }
 }
 
-// A slot that moves is not worth a lane: both servers have a part of its keys for a short time.
+// While a slot moves, both servers have some of its keys for a short time. That does not justify a
+// lane, so this write gets a connection of its own.
 Async<Durable> Client::write_asking(Command command, int replicas, Attempts attempts) {
   auto now = Clock::now();
   auto deadline = attempts.options.deadline();
   auto dialled =
       co_await dial(attempts.server, std::min(deadline, now + dialer_.settings().connect_timeout));
   if (!dialled) co_return std::unexpected(dialled.error());
-  // The answer to a WAIT in vain must still arrive in time.
+  // Even if WAIT reaches too few replicas, its answer must arrive before the deadline.
   auto left =
       std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()) * 3 / 4;
   std::vector<Command> commands;
@@ -297,7 +299,8 @@ Async<std::unique_ptr<Conversation>> Client::idle_or_dialled(int slot, Clock::ti
     return owner == Address{} || owner == conversation->address();
   });
   if (found != idle_.end()) {
-    // It may have died in the meantime, or been demoted; a blocking command would not tell.
+    // It may have died or been demoted in the meantime, and a blocking command would not reveal
+    // that.
     auto conversation = std::move(*found);
     idle_.erase(found);
     auto role =

@@ -6,9 +6,10 @@
 //   if (!reply) …                      // see Errc: what happened, and what is known about it
 //   co_await client->close();          // ~Client ensures that this was done
 //
-// Single server, Sentinel and Cluster look the same from here. Commands of one caller are answered
-// in order; commands sent to the same server at the same time run in the order of submission,
-// except for those that had to be tried again (another server, a server still loading).
+// Single server, Sentinel and Cluster have the same interface. The commands of one caller are
+// answered in order. Commands sent to the same server at the same time run in the order of
+// submission, except those that are retried (on another server, or on a server that is still
+// loading).
 //
 // A client belongs to one thread: the one that runs its executor.
 #include <map>
@@ -35,78 +36,82 @@ struct Topology {
     Address address;
     bool is_primary = true;
     bool is_connected = false;
-    std::string problem;   // why it is not connected, if that is known
+    std::string problem;   // why it is not connected, if known
     bool is_down = false;  // most sentinels consider this replica down
   };
   Mode mode = Mode::single;
-  // Of the manager of the topology: Sentinel's or the cluster's configuration epoch. Grows with
-  // every failover; 0 where nobody manages the server.
+  // The configuration epoch of Sentinel or of the cluster. It grows with every failover. 0 if
+  // nothing manages the server.
   std::uint64_t epoch = 0;
   std::vector<Node> nodes;
 };
 
 class Client final : public Submitter {
  public:
-  // Starts to connect and returns; calls wait for the connection. Errc::invalid: certificates.
+  // Starts to connect and returns. Calls wait for the connection. Errc::invalid: bad certificates.
   static Result<std::unique_ptr<Client>> create(asio::any_io_executor executor, Settings settings);
   ~Client();
   Client(const Client&) = delete;
   Client& operator=(const Client&) = delete;
 
-  // An error reply is `refused`, `denied` or, if it passes by itself, `unavailable`, with the server's
-  // own words. Whatever may have been sent and has no answer is `unknown_outcome`; with the other
-  // errors it did not run. Commands that would change or block the shared connection are `invalid`.
+  // An error reply becomes `refused`, `denied` or, if the condition is temporary, `unavailable`,
+  // and quotes the server. A command that may have been sent but has no answer is
+  // `unknown_outcome`; after any other error it did not run. Commands that would change or block
+  // the shared connection are `invalid`.
   CommandOperation command(Command command, CallOptions options = {}) {
     return CommandOperation(*this, std::move(command), options);
   }
-  // Not atomic, and in a cluster not even sent to one server: a way to wait for many at once.
+  // Waits for many commands at once. Not atomic; in a cluster they may even go to different
+  // servers.
   BatchOperation batch(std::vector<Command> commands, CallOptions options = {}) {
     return BatchOperation(*this, std::move(commands), options);
   }
-  // MULTI … EXEC in one write; the result is EXEC's array. All keys are in one slot.
+  // MULTI … EXEC in one write. The result is EXEC's array. All keys must be in one slot.
   Async<Reply> transaction(std::vector<Command> commands, CallOptions options = {});
-  // A script by its hash, or by its source where the server does not have it.
+  // Runs a script by its hash, or by its source if the server does not know the hash.
   Async<Reply> run(const Script& script, std::vector<std::string> keys,
                    std::vector<std::string> args, CallOptions options = {});
-  // As command, but an awaitable that can be combined with && and ||.
+  // Like command(), but returns an awaitable that can be combined with && and ||.
   Async<Reply> ask(Command command, CallOptions options = {});
 
-  // A write, and the number of replicas that have it: waits for `replicas` of them until the
-  // deadline. Concurrent durable writes share one WAIT, on a connection of their own.
+  // Writes, and reports how many replicas have the write: waits until `replicas` of them have it,
+  // or until the deadline. Concurrent durable writes share one WAIT, on a separate connection.
   Async<Durable> durable(Command command, int replicas, CallOptions options = {});
-  // A command that makes the server wait (BLPOP, XREAD BLOCK): on a connection of its own, which
-  // is closed when the caller leaves early. Give it a deadline beyond the command's own.
+  // A command that makes the server wait (BLPOP, XREAD BLOCK). It gets a connection of its own,
+  // which is closed if the caller leaves early. Its deadline must be later than the command's own
+  // timeout.
   Async<Reply> blocking(Command command, CallOptions options = {});
-  // A connection to itself, for what needs one: to the primary that owns the slot, or to any.
+  // Opens a private connection for the caller, to the primary that owns the slot, or to any server.
   Async<std::unique_ptr<Conversation>> dial(int slot, Clock::time_point deadline);
-  // To a certain server, whatever its role.
+  // Opens one to the given server, whatever its role.
   Async<std::unique_ptr<Conversation>> dial(Address address, Clock::time_point deadline);
 
-  // The server that should be used now; empty where there is one, or none is known.
+  // The server to use for the slot now. Empty if there is one primary, or if the owner is unknown.
   Address owner(int slot) const;
-  // Whether it is one of the servers, as far as is known: a node may leave a cluster and live on.
+  // Whether this server is one of ours, as far as we know. A node may leave a cluster and keep
+  // running.
   bool has(const Address& server) const;
-  // A server said, on a connection of one's own, that it is no longer the right one.
+  // Reports that a server, on a private connection, said that it is no longer the right one.
   void on_moved(const Error& error);
 
-  // Waits until a server is connected: no error when one is. Otherwise why not.
+  // Waits until a server is connected. Otherwise the error says why none is.
   Async<> ready(Clock::time_point deadline);
   Topology topology() const;
-  // That of topology(), cheaply.
+  // topology().epoch, at less cost.
   std::uint64_t epoch() const;
-  // False while a single address leads to a replica, which takes no writes.
+  // False while a single address leads to a replica, which accepts no writes.
   bool has_primary() const;
-  // Grows when the server behind a single address was left, since it was no longer the primary.
+  // Grows whenever we leave the server behind a single address because it is no longer the primary.
   std::uint64_t departures() const;
-  // Grows when a connection was made anew or another epoch began: what a server acknowledged before
-  // may be gone since.
+  // Grows with every reconnection and every new epoch. Writes that a server acknowledged before may
+  // have been lost since.
   std::uint64_t changes() const;
-  // Returns when there are more than `seen`, or when the caller is cancelled.
+  // Returns when changes() exceeds `seen`, or when the caller is cancelled.
   awaitable<void> changed(std::uint64_t seen);
   const Settings& settings() const { return dialer_.settings(); }
 
-  // Ends all connections; calls that are still waiting get Errc::cancelled. Afterwards no call is
-  // under way, so the client may be destroyed.
+  // Ends all connections. Calls that are still waiting get Errc::cancelled. Afterwards no call is
+  // in progress, so the client may be destroyed.
   awaitable<void> close();
 
   void submit(Call& call) override;
@@ -118,7 +123,7 @@ class Client final : public Submitter {
     std::size_t pending = 0;
   };
   Counters counters() const;
-  // Keeps warren_redis_… up to date for as long as the caller keeps what is returned.
+  // Keeps warren_redis_… up to date for as long as the caller keeps the returned pointer.
   [[nodiscard]] std::shared_ptr<void> publish(Metrics& metrics) const;
 
  private:
@@ -128,9 +133,9 @@ class Client final : public Submitter {
   struct Attempts {
     CallOptions options;
     int slot;
-    Address server{};           // that was asked last, or is to be asked because of an ASK
+    Address server{};           // the last one asked, or the target of an ASK
     bool asks = false;          // the next attempt goes to `server`, with ASKING
-    bool may_have_run = false;  // in one of the attempts
+    bool may_have_run = false;  // some attempt may have run
   };
   Result<Attempts> begin(const Command& command, CallOptions options) const;
   awaitable<bool> tries_again(Error& error, Attempts& attempts);
@@ -147,7 +152,7 @@ class Client final : public Submitter {
   Dialer dialer_;
   TaskGroup tasks_;
   std::unique_ptr<Router> router_;
-  // By server; where there is one primary, whoever that is, under the empty address.
+  // By server. A single primary, whichever server it is, is stored under the empty address.
   std::map<Address, std::unique_ptr<DurableLane>> durable_lanes_;
   std::vector<std::unique_ptr<Conversation>> idle_;  // for blocking commands; the oldest first
   std::size_t blocking_calls_ = 0, durable_calls_ = 0;

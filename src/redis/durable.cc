@@ -10,7 +10,7 @@ namespace warren::redis {
 namespace {
 
 constexpr std::size_t group_limit = 1024;
-// A write that cannot get its replicas holds up those behind it no longer than this at a time.
+// A write that cannot reach its replicas delays those behind it by at most this at a time.
 constexpr auto longest_wait = 100ms;
 constexpr auto retry_pause = 20ms;
 
@@ -104,9 +104,9 @@ awaitable<void> DurableLane::run() {
 
 void DurableLane::hang_up(const Error& why) {
   problem_ = why;
-  if (!conversation_) end(queue_, why);  // perhaps another server has become the right one
+  if (!conversation_) end(queue_, why);  // another server may be the right one by now
   end(sent_, {Errc::unknown_outcome, "it was sent, then the connection was lost: " + why.what});
-  // Nothing more can be learnt about these: what they reached so far is the answer.
+  // Nothing more can be learned about these: the number of replicas so far is the answer.
   for (auto& write : answered_) finish(*write);
   answered_.clear();
   conversation_.reset();
@@ -158,7 +158,7 @@ Async<> DurableLane::commit_round() {
   sent_.clear();
   const Reply& wait = replies->back();
   if (wait.is_error()) {
-    // A replica refuses it, so this is how one learns that the primary is another one now.
+    // A replica refuses WAIT, so this is how we learn that another server is the primary now.
     log::warn("redis.wait_refused", "address", to_string(conversation_->address()), "what",
               wait.text);
     co_return fail(Errc::unavailable, "WAIT was refused: {}", wait.text);

@@ -1,12 +1,12 @@
 #pragma once
-// Writes that are answered when replicas have them.
+// Writes that are answered once replicas have them.
 //
-//   callers   w1 w2 w3 ────────▶ w4 w5 … gather while the first group is under way
+//   callers   w1 w2 w3 ────────▶ w4 w5 … gather while the first group is in progress
 //   server    w1 w2 w3 WAIT n ▶  w4 w5 … WAIT n
 //
-// WAIT blocks its connection, and speaks only of the writes that this same connection made. So
-// durable writes have a connection of their own, a group never outlives it, and one WAIT serves all
-// the writes before it. With a WAIT for each write the same server does a fortieth of the work.
+// WAIT blocks its connection, and covers only the writes made by that same connection. So durable
+// writes have a connection of their own, a group never outlives it, and one WAIT serves all the
+// writes before it. With one WAIT per write, the same server achieves a fortieth of the throughput.
 #include <deque>
 #include <functional>
 #include <memory>
@@ -21,30 +21,30 @@ namespace warren::redis {
 
 struct Durable {
   Reply reply;
-  int replicas;  // that had the write when the answer was given; perhaps fewer than asked for
+  int replicas;  // that had the write at the time of the answer; perhaps fewer than requested
 };
 
 // The durable writes to one server.
 class DurableLane {
  public:
   using Dial = std::function<Async<std::unique_ptr<Conversation>>(Clock::time_point deadline)>;
-  using Owner = std::function<Address()>;  // the server that should be used; empty: any
+  using Owner = std::function<Address()>;  // the server to use; empty for any
   DurableLane(asio::any_io_executor executor, const Settings& settings, Dial dial, Owner owner);
 
-  // Needs a deadline, and makes one attempt: a lane that cannot connect says so to everyone who
-  // waits. What was refused or not sent is the caller's to route anew.
+  // Requires a deadline and makes one attempt. If the lane cannot connect, all its waiting writes
+  // fail. A write that was refused or not sent is up to the caller to route again.
   Async<Durable> write(Command command, int replicas, CallOptions options);
-  // Works until it is cancelled; then every write without an answer, also a later one, ends
-  // with Errc::cancelled.
+  // Runs until cancelled. Then every unanswered write, and every later one, ends with
+  // Errc::cancelled.
   awaitable<void> run();
 
  private:
   enum class State { queued, sent, answered, done };
-  // Owned by the caller, who may leave at any time, and by the lane, which may still be sending it.
+  // Shared by the caller, which may leave at any time, and the lane, which may still be sending it.
   struct Write {
     Command command;
     int wanted;
-    Timer wake;  // the deadline; cancelled when it is done earlier
+    Timer wake;  // fires at the deadline; cancelled when it is done earlier
     State state = State::queued;
     bool left = false;
     Reply reply{};
@@ -66,7 +66,7 @@ class DurableLane {
   Owner owner_;
   std::deque<std::shared_ptr<Write>> queue_;
   Group sent_;
-  Group answered_;  // done by this connection, but not yet on enough replicas
+  Group answered_;  // answered on this connection, but not yet on enough replicas
   std::size_t callers_ = 0, bytes_ = 0;
   Event arrived_;
   std::optional<Error> problem_;

@@ -6,7 +6,7 @@ namespace warren::redis {
 
 namespace {
 
-// A call that is pending nowhere has its completion on the way already.
+// If the call is pending nowhere, its completion is already on the way.
 void cancel_pending(Submitter& submitter, Call& call) {
   if (!call.is_pending()) return;
   call.leave();

@@ -1,9 +1,9 @@
 #pragma once
-// What `command` and `batch` return: something to co_await, in place and once.
+// The result of `command` and `batch`: something to co_await, in place and once.
 //
-// It lives in the awaiting coroutine's frame and is resumed straight from the loop that parses the
+// It lives in the awaiting coroutine's frame and is resumed directly by the loop that parses the
 // answers: no allocation, no second coroutine, no trip through the event loop. To combine it with
-// && and ||, use Client::ask, which is an ordinary awaitable.
+// && and ||, use Client::ask, which returns an ordinary awaitable.
 #include <boost/asio/associated_cancellation_slot.hpp>
 #include <boost/asio/async_result.hpp>
 #include <cstddef>
@@ -15,7 +15,8 @@
 
 namespace warren::redis {
 
-// The coroutine that waits. Asio's handler for it is two pointers, kept here without a heap.
+// The waiting coroutine. Asio's handler for it is two pointers, stored here without a heap
+// allocation.
 template <class T>
 class Waiter {
  public:
@@ -42,7 +43,7 @@ class Waiter {
   void (*resume_)(std::byte*, T) = nullptr;
 };
 
-// Where operations are started: the client.
+// What operations are submitted to: the client.
 class Submitter {
  public:
   virtual ~Submitter() = default;
@@ -50,15 +51,15 @@ class Submitter {
   virtual asio::any_io_executor executor() const = 0;
 };
 
-// Completes a call from the event loop: for whoever must not resume a coroutine right now.
+// Completes a call from the event loop, for callers that must not resume a coroutine right now.
 void complete_later(asio::any_io_executor executor, Call& call, Error why);
 
-// Starts when it is awaited. Derived has start() and cancel(); neither resumes the coroutine
-// before it returns.
+// Starts when it is awaited. Derived has start() and cancel(). Neither resumes the coroutine before
+// it returns.
 template <class Derived, class T>
 class Operation {
  public:
-  // Asio also tries whether this is a function of its own frame pointers, which it is not.
+  // Asio also tests whether this is invocable with its own frame pointers. It is not.
   template <class Token>
     requires(!std::is_pointer_v<std::remove_cvref_t<Token>>)
   auto operator()(Token&& token) {
@@ -97,7 +98,7 @@ class [[nodiscard]] CommandOperation final : public Call,
   Submitter& submitter_;
 };
 
-// Many commands, one await. Each command finds its own way; the results are in order.
+// Many commands, one await. Each command is routed separately. The results are in order.
 class [[nodiscard]] BatchOperation final
     : public Operation<BatchOperation, std::vector<Result<Reply>>> {
  public:

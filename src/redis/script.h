@@ -1,8 +1,8 @@
 #pragma once
 // A Lua script that runs on the server, called by its hash.
 //
-// Scripts are .lua files beside their module, embedded by the build: see warren_module(SCRIPTS …).
-// The server's cache forgets them at a restart and need not have them after a failover, so a call
+// Scripts are .lua files next to their module, embedded by the build: see warren_module(SCRIPTS …).
+// The server loses its script cache at a restart, and may not have it after a failover. So a call
 // by hash that fails with NOSCRIPT is repeated with the source.
 #include <span>
 #include <string>

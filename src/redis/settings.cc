@@ -18,7 +18,7 @@ constexpr std::uint16_t redis_port = 6379;
 constexpr std::uint16_t sentinel_port = 26379;
 constexpr std::size_t longest_value = 64 << 10;
 constexpr std::size_t longest_host = 253;                                // RFC 1035
-constexpr std::size_t longest_path = sizeof(sockaddr_un::sun_path) - 1;  // and its NUL
+constexpr std::size_t longest_path = sizeof(sockaddr_un::sun_path) - 1;  // minus its NUL
 
 bool is_printable(char c) { return c > ' ' && c < 0x7f; }
 
@@ -27,7 +27,7 @@ bool is_host_character(char c) {
          c == '-' || c == '_';
 }
 
-// What of a value may stand in an error: one short line.
+// The part of a value that may appear in an error: one short line.
 std::string in_quotes(std::string_view text) {
   constexpr std::size_t most = 80;
   std::string shown(text.substr(0, most));
@@ -65,7 +65,7 @@ Result<std::uint16_t> parse_port(std::string_view text) {
   return fail(Errc::invalid, "the port is not a number from 1 to 65535");
 }
 
-// Repeats nothing of the text, because that may be a URL with a password in an unexpected place.
+// Its errors do not quote the text, which may be a URL with a password in an unexpected place.
 Result<Address> parse_host_and_port(std::string_view text, std::uint16_t default_port) {
   Address address{"", default_port, ""};
   std::string_view host = text, port;
@@ -94,7 +94,8 @@ Result<Address> parse_host_and_port(std::string_view text, std::uint16_t default
   return address;
 }
 
-// %41 is A. Nothing for a % without two digits, or for %00, which no name and no path can have.
+// %41 is A. Returns nullopt for a % without two hex digits, and for %00, which cannot occur in a
+// name or a path.
 std::optional<std::string> percent_decoded(std::string_view text) {
   std::string decoded;
   for (std::size_t i = 0; i < text.size(); ++i) {
@@ -213,7 +214,7 @@ std::vector<std::string_view> split_at_commas(std::string_view text) {
   return parts;
 }
 
-// How a person knows a value: REDIS_URL, --redis-url, "redis.url in warren.toml:3".
+// How a person knows the setting: REDIS_URL, --redis-url, "redis.url in warren.toml:3".
 std::string label(const Config::Value& value) {
   if (!value.is_set) return value.setting->environment;
   auto space = value.origin.find(' ');
@@ -222,7 +223,7 @@ std::string label(const Config::Value& value) {
   return is_file ? fmt::format("{} in {}", value.setting->name, source) : source;
 }
 
-// Reads the values one subject after the other; the first contradiction ends it.
+// Reads the settings group by group. The first contradiction ends it.
 class Reader {
  public:
   explicit Reader(const Config& config) : config_(config) {}
@@ -363,7 +364,7 @@ class Reader {
       *target = at(*name).value;
     }
     bool only_name = !credentials.username.empty() && credentials.password.empty();
-    // Redis takes a user only with a password; whoever may come in without one may give any.
+    // Redis accepts a user only with a password. A user that needs none may send any.
     if (only_name)
       return fail(Errc::invalid,
                   "{} names a user, so {} is needed as well (any text for a user "
@@ -405,7 +406,7 @@ class Reader {
     for (auto part : split_at_commas(at("redis.tls-names").value)) {
       auto equals = part.find('=');
       auto name = equals == part.npos ? "" : part.substr(equals + 1);
-      // Port 0 cannot be written, so it tells here that none was.
+      // Port 0 cannot be written, so here it means that no port was given.
       auto address = parse_address(part.substr(0, equals), 0);
       if (!address || (!is_v6(name) && !check_host(name)))
         return fail(Errc::invalid,
@@ -443,7 +444,7 @@ std::string to_string(const Address& address) {
 
 Result<Address> parse_address(std::string_view text, std::uint16_t default_port) {
   if (text.empty()) return fail(Errc::invalid, "an address is empty");
-  // Whatever looks like a URL may have a password in it, and is not repeated.
+  // Text that looks like a URL may contain a password, so it is not quoted.
   if (text.contains('@') || text.contains("://"))
     return fail(Errc::invalid,
                 "an address is host or host:port; a user and a password are given by settings of "
@@ -461,7 +462,7 @@ Result<Settings> parse_url(std::string_view url) {
 
 std::vector<Setting> config_settings() {
   auto truth = one_of({"true", "false"});
-  return {
+  std::vector<Setting> all{
       {"redis.url", "REDIS_URL", "",
        "the server: redis://[user[:password]@]host[:port][/db], rediss://… with TLS, or "
        "unix:///path"},
@@ -491,6 +492,12 @@ std::vector<Setting> config_settings() {
       {"redis.command-timeout", "REDIS_COMMAND_TIMEOUT", "2s",
        "for an answer, where a call sets no deadline of its own", false, duration()},
   };
+  const std::vector<std::string> bound{"redis.password", "redis.sentinel-password",
+                                       "redis.tls-verify", "redis.tls-ca", "redis.tls-names"};
+  for (auto& setting : all)
+    if (std::ranges::find(bound, setting.name) != bound.end())
+      setting.belongs_to = {"redis.url", "redis.addrs", "redis.host"};
+  return all;
 }
 
 Result<Settings> settings_from(const Config& config) {

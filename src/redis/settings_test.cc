@@ -19,7 +19,7 @@ Result<Settings> settings_of(Environment environment) {
   return settings_from(*config);
 }
 
-// The text of the error; empty when there is none.
+// The text of the error, or "" if there is none.
 std::string refusal(Environment environment) {
   auto settings = settings_of(std::move(environment));
   if (settings) return "";

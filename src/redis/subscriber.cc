@@ -26,14 +26,14 @@ constexpr std::string_view in_touch = "cluster_state:ok";
 
 }  // namespace
 
-// What is to be subscribed on one connection, and that connection while anything is.
+// The subscriptions wanted on one connection, and that connection while any are wanted.
 class Subscriber::Feed {
  public:
   Feed(Subscriber& owner, int slot)
       : owner_(owner), slot_(slot), changed_(owner.client_.executor()) {}
 
   void want(Kind kind, std::string text, bool wanted);
-  // The server has answered all that was asked, and that is what is wanted.
+  // The server has answered every request, and the result is what is wanted.
   bool is_settled() const {
     if (wanted_.empty()) return !conversation_;
     return conversation_ && asked_ == wanted_ && questions_.empty();
@@ -72,20 +72,20 @@ class Subscriber::Feed {
   int slot_;
   std::set<Name> wanted_;
   Event changed_;
-  bool was_settled_ = false;  // since something is wanted, so that what follows is a reconnection
+  bool was_settled_ = false;  // since something is wanted, so the next connection is a reconnection
   bool owes_gap_ = false;
   std::optional<Error> problem_;
-  std::optional<Address> refuge_;  // where to go next, instead of anywhere
+  std::optional<Address> refuge_;  // where to connect next, instead of anywhere
   Backoff backoff_{owner_.client_.settings().backoff_least, owner_.client_.settings().backoff_most};
 
-  // On this connection:
+  // State of the current connection:
   std::unique_ptr<Conversation> conversation_;
-  std::uint64_t departures_ = 0;  // the client's, when it was made
+  std::uint64_t departures_ = 0;  // of the client, when the connection was made
   Clock::time_point heard_;
   std::set<Name> asked_;
-  std::deque<Question> questions_;  // not answered yet; the server answers each once, in order
+  std::deque<Question> questions_;  // unanswered; the server answers each once, in order
   std::map<Name, Error> refused_;
-  bool is_cut_off_ = false;  // it says so itself
+  bool is_cut_off_ = false;  // as the server itself reports
 };
 
 void Subscriber::Feed::want(Kind kind, std::string text, bool wanted) {
@@ -97,13 +97,13 @@ void Subscriber::Feed::want(Kind kind, std::string text, bool wanted) {
   else
     wanted_.erase(name);
   changed_.notify();
-  owner_.confirmed_.notify();  // it may be what the server has confirmed before
+  owner_.confirmed_.notify();  // the server may already have confirmed what is wanted
 }
 
 awaitable<void> Subscriber::Feed::run() {
   for (;;) {
     while (wanted_.empty()) {
-      was_settled_ = false;  // what nobody wants cannot be missed
+      was_settled_ = false;  // without subscriptions nothing can be missed
       co_await changed_.wait();
     }
     owes_gap_ = was_settled_;
@@ -122,7 +122,7 @@ awaitable<void> Subscriber::Feed::run() {
   }
 }
 
-// Until the connection breaks; no error when nothing is wanted any more.
+// Runs until the connection breaks. Returns without an error when nothing is wanted any more.
 Async<> Subscriber::Feed::listen() {
   auto deadline = Clock::now() + owner_.client_.settings().connect_timeout;
   departures_ = owner_.client_.departures();
@@ -147,7 +147,7 @@ Async<> Subscriber::Feed::read_loop() {
   }
 }
 
-// Makes what is asked for equal to what is wanted, and shows that the connection lives.
+// Makes the requested subscriptions equal to the wanted ones, and checks that the connection works.
 Async<> Subscriber::Feed::write_loop() {
   auto interval = owner_.client_.settings().ping_interval;
   auto patience = owner_.client_.settings().silence_limit;
@@ -174,7 +174,7 @@ Async<> Subscriber::Feed::write_loop() {
   co_return ok;
 }
 
-// A server that was replaced while it could not be reached by the others does not say so.
+// A server that was replaced while the others could not reach it does not report that.
 bool Subscriber::Feed::is_misplaced() const {
   const auto& client = owner_.client_;
   if (is_anywhere()) return !client.has(conversation_->address());
@@ -183,14 +183,15 @@ bool Subscriber::Feed::is_misplaced() const {
   return right != Address{} && right != conversation_->address();
 }
 
-// Any server of a cluster will do, as long as it is one: one that was reset, or is cut off from the
-// others, hears none of what is published there. It does not say so, but it can be asked.
+// Any server will do, as long as it is still part of the cluster. A server that was reset, or is
+// cut off from the others, hears nothing that is published there. It does not report that by
+// itself, but it answers when asked.
 Command Subscriber::Feed::are_you_there() const {
   return is_anywhere() ? Command("CLUSTER", "INFO") : Command("PING");
 }
 
-// Another server of the cluster that is in touch with it. When none is, the cluster as a whole is
-// in trouble, and moving about would help nobody.
+// Looks for another server that is in touch with the cluster. If none is, the whole cluster is in
+// trouble, and moving would not help.
 awaitable<bool> Subscriber::Feed::finds_refuge() {
   auto& client = owner_.client_;
   std::vector<Address> others;
@@ -255,7 +256,7 @@ Result<> Subscriber::Feed::take(Reply reply) {
 
 Result<> Subscriber::Feed::take_answer(const Question& answer) {
   if (questions_.empty() || questions_.front() != answer) {
-    // Nobody asked for that: it is how a server tells that a slot has a new owner.
+    // We did not ask for this: it is how a server reports that a slot has a new owner.
     Error ended{Errc::unavailable,
                 fmt::format("{} ended the subscription of {}", to_string(conversation_->address()),
                             answer.name.second)};

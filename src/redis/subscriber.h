@@ -1,5 +1,5 @@
 #pragma once
-// Messages from Redis channels, and the truth about the ones that were missed.
+// Messages from Redis channels, and a report when some were missed.
 //
 //   Subscriber news(client);
 //   news.subscribe("updates");
@@ -10,9 +10,10 @@
 //     …
 //   }
 //
-// Redis forgets a message once it is sent, so whatever was published while the connection was
-// away is lost. After every reconnection, as soon as all subscriptions stand again, a `gap` tells
-// the owner to look at the state itself; so it does when messages came faster than they were taken.
+// Redis forgets a message once it is sent, so whatever is published while the connection is down is
+// lost. After every reconnection, as soon as all subscriptions are restored, a `gap` tells the
+// owner to read the state itself. A gap also follows when messages arrive faster than they are
+// taken.
 #include <deque>
 #include <map>
 #include <memory>
@@ -28,7 +29,7 @@ struct Message {
   Kind kind = Kind::message;
   std::string channel;
   std::string payload;
-  std::string pattern;  // the one that matched, for psubscribe
+  std::string pattern;  // the pattern that matched, for psubscribe
 };
 
 class Subscriber {
@@ -37,15 +38,15 @@ class Subscriber {
     std::size_t messages = 64u << 10;
     std::size_t bytes = 32u << 20;
   };
-  // The client outlives it.
+  // The client must outlive it.
   explicit Subscriber(Client& client) : Subscriber(client, Limits{}) {}
   Subscriber(Client& client, Limits limits);
   ~Subscriber();
   Subscriber(const Subscriber&) = delete;
   Subscriber& operator=(const Subscriber&) = delete;
 
-  // What is wanted; it is made true now and after every reconnection. Sharded channels live with
-  // the slot of their name, and follow it through a cluster.
+  // Changes what is wanted. It takes effect now and after every reconnection. Sharded channels
+  // belong to the slot of their name, and follow it through a cluster.
   void subscribe(std::string channel);
   void unsubscribe(const std::string& channel);
   void psubscribe(std::string pattern);
@@ -53,15 +54,14 @@ class Subscriber {
   void ssubscribe(std::string channel);
   void sunsubscribe(const std::string& channel);
 
-  // Waits until the server has confirmed all that is wanted; otherwise why it has not. A channel
-  // that the server refuses is named in the error, and does not disturb the others: they stand. It
-  // is asked for again after a reconnection, and when it is subscribed again.
+  // Waits until the server has confirmed everything that is wanted; the error says why it has not.
+  // If the server refuses a channel, the error names it. The other channels keep working. The
+  // refused one is requested again after a reconnection, and when it is subscribed again.
   Async<> settled(Clock::time_point deadline);
   // The next message or gap. Errors: timeout, cancelled.
   Async<Message> next(Clock::time_point deadline = Clock::time_point::max());
 
-  // Ends all connections. Whoever waits in settled() or next(), or calls them later, gets
-  // Errc::cancelled.
+  // Ends all connections. Present and later calls of settled() and next() return Errc::cancelled.
   awaitable<void> close();
 
  private:
@@ -79,7 +79,7 @@ class Subscriber {
   Event confirmed_;
   bool closed_ = false;
   TaskGroup tasks_;
-  std::map<int, std::unique_ptr<Feed>> feeds_;  // by slot; one for all that is not sharded
+  std::map<int, std::unique_ptr<Feed>> feeds_;  // by slot; one for everything that is not sharded
 };
 
 }  // namespace warren::redis

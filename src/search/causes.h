@@ -3,6 +3,6 @@
 
 namespace warren::search::causes {
 
-inline constexpr Cause bad_query("search.bad_query");  // the subject is the column, from 1
+inline constexpr Cause bad_query("search.bad_query");  // the subject is the column, counted from 1
 
 }  // namespace warren::search::causes

@@ -24,7 +24,7 @@ Result<> in_parallel(int count, const std::function<Result<>(int)>& work) {
       try {
         threads.emplace_back(run, place);
       } catch (const std::system_error&) {
-        run(place);  // no thread can be had: one after the other
+        run(place);  // no thread available: run one after the other
       }
     }
     run(0);

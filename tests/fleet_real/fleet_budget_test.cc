@@ -78,7 +78,7 @@ awaitable<void> live_within(Run& run, Clock::duration time) {
   run.traffic.expect_later(all);
   Repos others;
   std::ranges::set_difference(all, pinned, std::inserter(others, others.end()));
-  // Before there is anything else: nobody makes room for what is pinned later.
+  // First of all: for what is pinned later others are evicted only when they are no longer young.
   std::function<void()> add = [&] {
     run.scene.add(pinned);
     for (const auto& repo : pinned) {

@@ -3,7 +3,6 @@
 // of the git server: not from what the fleet says of itself.
 //
 //   WARREN_CATALOG=etcd fleet_real_test    on that one; by default on all three, one after the other
-//   WARREN_CATALOG=other fleet_real_test   PostgreSQL or etcd, by the seed
 #include "tests/fleet_real/run.h"
 
 namespace warren::fleet {
@@ -398,8 +397,7 @@ TEST_CASE(
              corpus().bytes());
   std::vector<std::string> engines{"redis", "postgres", "etcd"};
   if (const char* one = std::getenv("WARREN_CATALOG")) {
-    std::string engine = one;
-    engines = {engine == "other" ? engines[1 + seed() % 2] : engine};
+    engines = {one};
   }
   for (const auto& engine : engines) run_scene(engine);
 }

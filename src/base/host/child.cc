@@ -15,6 +15,7 @@
 #include <atomic>
 #include <cerrno>
 #include <cstring>
+#include <fstream>
 
 #include "base/causes.h"
 
@@ -22,11 +23,11 @@ namespace warren {
 
 namespace {
 
-constexpr int pipe_bytes = 1 << 20;  // fewer turns between the two sides
+constexpr int pipe_bytes = 1 << 20;  // fewer context switches between the two sides
 constexpr std::size_t errors_bytes = 64u << 10;
-constexpr std::chrono::minutes longest_silence{5};  // git looks through a cold disk in silence
+constexpr std::chrono::minutes longest_silence{5};  // git is silent while it reads a cold disk
 
-// Those beyond the places are not known to kill_children().
+// kill_children() does not know children beyond these slots.
 std::array<std::atomic<pid_t>, 64> running;
 
 void note(pid_t before, pid_t now) {
@@ -44,7 +45,8 @@ std::vector<char*> pointers(const std::vector<std::string>& words) {
   return result;
 }
 
-// Writing to a child that has gone is an answer, not a signal for the whole process.
+// Turns SIGPIPE into EPIPE: writing to a child that has exited is an error for the caller, not a
+// signal for the whole process.
 ssize_t write_quietly(int file, std::string_view text) {
   sigset_t broken, before;
   sigemptyset(&broken);
@@ -61,8 +63,8 @@ ssize_t write_quietly(int file, std::string_view text) {
   return wrote;
 }
 
-// A file in memory that can hold so much and no more: a child that complains without end costs
-// nothing, and needs nobody who reads it.
+// An in-memory file of limited size: a child that writes endless errors costs nothing, and nothing
+// has to read them.
 int make_errors() {
   int file = memfd_create("errors", MFD_CLOEXEC | MFD_ALLOW_SEALING);
   if (file < 0) return file;
@@ -79,8 +81,9 @@ int patience_until(Clock::time_point deadline) {
   return static_cast<int>(std::clamp<std::int64_t>(rest, 0, 1'000'000));
 }
 
-// Copies above all places where a child gets its own, so that putting one there ends no other.
-// Fewer than asked for: there are no more.
+// Duplicates the descriptors above every number that a child's descriptor will get, so that placing
+// one does not close another. If the result is shorter than the input, no more descriptors were
+// available.
 std::vector<int> copies_of(const std::vector<int>& descriptors) {
   std::vector<int> copies;
   for (int descriptor : descriptors) {
@@ -109,7 +112,8 @@ int spawn(const ChildTerms& terms, const std::vector<int>& copies, int input, in
   sigfillset(&all);
   posix_spawnattr_setsigmask(&attributes, &none);
   posix_spawnattr_setsigdefault(&attributes, &all);
-  // A group of its own: a key press at our terminal is for us alone, and its children go with it.
+  // The child gets its own process group, so that Ctrl-C in our terminal reaches only us, and so
+  // that killing the group also kills the child's children.
   posix_spawnattr_setpgroup(&attributes, 0);
   posix_spawnattr_setflags(&attributes,
                            POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETPGROUP);
@@ -188,7 +192,7 @@ Result<std::size_t> Child::exchange(std::string_view& input, bool is_all, char* 
         {{output_, POLLIN, 0}, {input.empty() ? -1 : input_, POLLOUT, 0}, {stop_, POLLIN, 0}}};
     int ready = poll(files.data(), files.size(), patience_until(deadline));
     if (ready < 0 && errno == EINTR) continue;
-    if (ready == 0 && Clock::now() < deadline) continue;  // later than one poll can wait
+    if (ready == 0 && Clock::now() < deadline) continue;  // beyond one poll()'s longest wait
     if (ready == 0) return fail(Errc::timeout, "the child does not answer");
     if (ready < 0)
       return fail(Errc::unavailable, warren::causes::no_resources, "", "poll: {}",
@@ -197,7 +201,7 @@ Result<std::size_t> Child::exchange(std::string_view& input, bool is_all, char* 
     if (files[1].revents != 0) {
       auto wrote = write_quietly(input_, input);
       if (wrote > 0) input.remove_prefix(static_cast<std::size_t>(wrote));
-      // It does not want more; why it went is said by its end.
+      // The child accepts no more input. Its exit status explains why.
       if (wrote < 0 && errno != EAGAIN && errno != EINTR) input = {}, close_if_open(input_);
     }
     if (files[0].revents == 0) continue;
@@ -211,7 +215,8 @@ Result<std::size_t> Child::exchange(std::string_view& input, bool is_all, char* 
 }
 
 int Child::wait() {
-  // Its group is killed while its number is still taken: later it may be somebody else's.
+  // Kill the process group while its number is still reserved. Later the number may belong to
+  // another process.
   siginfo_t ended{};
   while (waitid(P_PID, static_cast<id_t>(pid_), &ended, WEXITED | WNOWAIT) < 0 && errno == EINTR)
     continue;
@@ -242,7 +247,7 @@ std::string Child::errors() const {
   std::string text(errors_bytes, '\0');
   auto got = pread(errors_, text.data(), text.size(), 0);
   text.resize(static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
-  // What it has not written to is zeros.
+  // The part that the child has not written is zeros.
   while (!text.empty() && text.back() == '\0') text.pop_back();
   return text;
 }
@@ -261,26 +266,86 @@ void kill_children() {
     if (auto pid = place.load(); pid > 0) ::kill(-pid, SIGKILL);
 }
 
-Result<std::string> run_child(const ChildTerms& terms, std::string_view input,
-                              std::size_t most_output) {
+std::string Child::activity() const {
+  auto place = fmt::format("/proc/{}/", pid_);
+  std::string ran, line;
+  std::ifstream(place + "schedstat") >> ran;  // in nanoseconds
+  std::getline(std::ifstream(place + "stat"), line);
+  // "PID (name) S …": in state S a process waits for something other than a disk.
+  auto state = line.find_last_of(')');
+  bool is_asleep = state != line.npos && line.substr(state).starts_with(") S");
+  return is_asleep ? ran : "";
+}
+
+namespace {
+
+// Waits for output of a child for as long as its terms allow.
+class Patience {
+ public:
+  Patience(const Child& child, const ChildTerms& terms) : child_(child), idle_(terms.idle) {}
+
+  void has_spoken() {
+    silent_since_ = Clock::now();
+    before_.clear();
+  }
+  Clock::time_point wake_at() const {
+    auto last = silent_since_ + longest_silence;
+    return idle_ > 0s ? std::min(last, Clock::now() + idle_) : last;
+  }
+  // Asked when the child was silent until wake_at(). It takes two such waits to know that it is idle.
+  bool is_over() {
+    if (Clock::now() >= silent_since_ + longest_silence) return true;
+    auto now = child_.activity();
+    return !now.empty() && std::exchange(before_, now) == now;
+  }
+
+ private:
+  const Child& child_;
+  std::chrono::seconds idle_;
+  Clock::time_point silent_since_ = Clock::now();
+  std::string before_;
+};
+
+}  // namespace
+
+Result<> run_child(const ChildTerms& terms, std::string_view input, const TakeOutput& take) {
   auto child = Child::start(terms);
   if (!child) return std::unexpected(child.error());
-  std::string output;
   std::vector<char> buffer(256u << 10);
+  Patience patience(*child, terms);
   for (;;) {
-    auto got =
-        child->exchange(input, true, buffer.data(), buffer.size(), Clock::now() + longest_silence);
+    auto got = child->exchange(input, true, buffer.data(), buffer.size(), patience.wake_at());
+    if (!got && got.error().code == Errc::timeout) {
+      if (!patience.is_over()) continue;
+      return fail(Errc::timeout,
+                  "{} waits for something that does not come: is there a pipe in the "
+                  "place of a file?",
+                  terms.argv[0]);
+    }
     if (!got) return std::unexpected(within(terms.argv[0], got.error()));
     if (*got == 0) break;
-    if (output.size() + *got > most_output)
-      return fail(Errc::overloaded, "{} says more than {} MB", terms.argv[0], most_output >> 20);
-    output.append(buffer.data(), *got);
+    auto taken = take(std::string_view(buffer.data(), *got));
+    if (!taken) return taken;
+    patience.has_spoken();
   }
   if (int code = child->wait(); code != 0)
     return fail(Errc::refused, "{}",
                 code == 127                  ? terms.argv[0] + " is not there"
                 : child->complaint().empty() ? fmt::format("{} ended with {}", terms.argv[0], code)
                                              : child->complaint());
+  return ok;
+}
+
+Result<std::string> run_child(const ChildTerms& terms, std::string_view input,
+                              std::size_t most_output) {
+  std::string output;
+  auto done = run_child(terms, input, [&](std::string_view piece) -> Result<> {
+    if (output.size() + piece.size() > most_output)
+      return fail(Errc::overloaded, "{} says more than {} MB", terms.argv[0], most_output >> 20);
+    output += piece;
+    return ok;
+  });
+  if (!done) return std::unexpected(done.error());
   return output;
 }
 

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/eventfd.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
@@ -34,14 +35,14 @@ TEST_CASE("a child gets the descriptors that are named, in order, and no other")
   REQUIRE(pipe2(two.data(), O_CLOEXEC) == 0);
   REQUIRE(::write(one[1], "one\n", 4) == 4);
   REQUIRE(::write(two[1], "two\n", 4) == 4);
-  // Without a pipe behind ls: its ends would be open in the shell for a moment.
+  // Do not pipe the output of ls: the shell would have the pipe's ends open for a moment.
   auto terms = shell("read a <&3; read b <&4; echo $a $b; ls /proc/$$/fd; echo end");
   terms.descriptors = {one[0], two[0]};
   auto said = output(terms);
   REQUIRE_MESSAGE(said, said.error().what);
   CHECK(*said == "one two\n0\n1\n2\n3\n4\nend\n");
   for (int file : {one[0], one[1], two[0], two[1]}) ::close(file);
-  terms.descriptors = {-1};  // not one of those: its number may be in use again
+  terms.descriptors = {-1};  // do not reuse those: the numbers may have been reassigned
   auto closed = Child::start(terms);
   REQUIRE(!closed);
   CHECK(closed.error().code == Errc::unavailable);
@@ -77,6 +78,37 @@ TEST_CASE("a child that complains without end keeps its first words, and ends as
   CHECK(child->errors().starts_with("first\nxxx"));
   CHECK(child->errors().size() == 64u << 10);
   CHECK(child->complaint().starts_with("first xxx"));
+}
+
+TEST_CASE("a child that waits for a pipe is ended soon, and one that works in silence is not") {
+  TempFolder folder;
+  auto pipe = (folder.path() / "pipe").string();
+  REQUIRE(mkfifo(pipe.c_str(), 0600) == 0);
+  auto terms = shell("read line < " + pipe);
+  terms.idle = 1s;
+  auto before = Clock::now();
+  auto waits = run_child(terms, "", 1u << 20);
+  REQUIRE(!waits);
+  CHECK(waits.error().code == Errc::timeout);
+  CHECK(Clock::now() - before < 60s);
+  // Longer than that, without a word.
+  terms = shell("end=$(($(date +%s) + 3)); while [ $(date +%s) -lt $end ]; do :; done; echo done");
+  terms.idle = 1s;
+  auto works = run_child(terms, "", 1u << 20);
+  REQUIRE_MESSAGE(works, (works ? "" : works.error().what));
+  CHECK(*works == "done\n");
+}
+
+TEST_CASE("output is given away as it comes, and an error of its taker ends the child") {
+  std::size_t got = 0;
+  auto taken = run_child(shell("yes"), "", [&](std::string_view piece) -> Result<> {
+    got += piece.size();
+    if (got > 10'000'000) return fail(Errc::overloaded, "enough");
+    return ok;
+  });
+  REQUIRE(!taken);
+  CHECK(taken.error().code == Errc::overloaded);
+  CHECK(got < 12'000'000);
 }
 
 TEST_CASE("what a child started ends with it" * doctest::test_suite("threads")) {

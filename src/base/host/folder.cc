@@ -77,7 +77,7 @@ Result<Folder> Folder::make_folder(const std::string& name) const {
 
 Result<std::string> Folder::read(const std::string& name, std::size_t most) const {
   if (!is_name(name)) return failure(name, EINVAL);
-  // Not blocking: a pipe that somebody put there must not hold us.
+  // O_NONBLOCK: a pipe that another process put there must not block us.
   int file = openat(descriptor_, name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
   if (file < 0) return failure(name, errno);
   struct stat facts{};
@@ -107,7 +107,8 @@ Result<bool> Folder::create(const std::string& name, std::string_view text, unsi
   return true;
 }
 
-// Why it could not be written, or 0. Then nothing has the name, unless it was there before (EEXIST).
+// Returns errno, or 0 on success. After a failure nothing has the name, unless it existed before
+// (EEXIST).
 int Folder::write_new(const std::string& name, std::string_view text, unsigned mode) const {
   int file = openat(descriptor_, name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
                     static_cast<mode_t>(mode));
@@ -151,7 +152,7 @@ bool Folder::has(const std::string& name) const {
 
 std::vector<std::string> Folder::names() const {
   std::vector<std::string> found;
-  // Opened anew: a duplicate would share its place in the list.
+  // Opened again: a duplicated descriptor would share its read position.
   int own = openat(descriptor_, ".", folder_flags);
   auto* list = own < 0 ? nullptr : fdopendir(own);
   if (!list && own >= 0) ::close(own);

@@ -1,10 +1,10 @@
 #pragma once
-// A folder that is open, in a place where somebody else may write.
+// An open folder, in a place where somebody else may write.
 //
-//   us                            somebody        A path is looked up anew at each use, and any part
-//    |-- is .warren a folder? yes     |           of it may be a link by then. What is reached from
-//    |                   .warren -> /home/anna    the descriptor of a folder, one name at a time and
-//    |-- write .warren/x              |           through no link, stays below that folder.
+//   us                            somebody        A path is resolved again at each use, and any
+//    |-- is .warren a folder? yes     |           part of it may be a link by then. What is reached
+//    |                   .warren -> /home/anna    from an open folder's descriptor, one name at a
+//    |-- write .warren/x              |           time and through no link, stays below that folder.
 //    |        (is /home/anna/x)       |
 //
 //   auto workspace = Folder::open(path);
@@ -21,26 +21,27 @@ namespace warren {
 
 class Folder {
  public:
-  // As a person names it: links in the path are followed.
+  // Opens a path that a person gave: links in the path are followed.
   static Result<Folder> open(const std::filesystem::path& path);
   Folder(Folder&& other) noexcept
       : path_(std::move(other.path_)), descriptor_(std::exchange(other.descriptor_, -1)) {}
   Folder& operator=(Folder&& other) noexcept;
   ~Folder();
 
-  // Each of these takes one name, not a path. Errc::not_found: nothing has this name. Errc::refused:
-  // something has it that is not what is wanted, such as a link; the text says what to do; or there
-  // is no room for what is to be written.
+  // The functions below take one name, not a path. Errors: not_found if nothing has this name;
+  // refused if the name belongs to something unexpected, such as a link (the text says what to do),
+  // or if there is no space for the write.
   Result<Folder> folder(const std::string& name) const;
-  Result<Folder> make_folder(const std::string& name) const;  // or opens the one that is there
-  // Of a regular file. Errc::overloaded: it is longer.
+  Result<Folder> make_folder(const std::string& name) const;  // opens it if it exists
+  // Reads a regular file. Errc::overloaded: it is longer than `most`.
   Result<std::string> read(const std::string& name, std::size_t most) const;
-  // False, and nothing is changed, when anything has this name.
+  // Returns false, and changes nothing, if anything has this name.
   Result<bool> create(const std::string& name, std::string_view text, unsigned mode = 0666) const;
-  // Whatever file or link had the name goes; what a link pointed to stays.
+  // Replaces any file or link of that name. The target of a link is left alone.
   Result<> replace(const std::string& name, std::string_view text, unsigned mode = 0666) const;
-  // The same in two steps, for several files of which none is to be replaced unless all can be
-  // written. Returns the name under which the text waits; that is no more after either of the others.
+  // replace() in two steps, for several files that must all be writable before any of them is
+  // replaced. Returns the temporary name that holds the text. Committing or discarding it removes
+  // that name.
   Result<std::string> prepare(const std::string& name, std::string_view text,
                               unsigned mode = 0666) const;
   Result<> put_in_place(const std::string& prepared, const std::string& name) const;
@@ -49,7 +50,8 @@ class Folder {
   std::vector<std::string> names() const;
 
   const std::filesystem::path& path() const { return path_; }  // for messages
-  // This very folder, for a child to start in, whatever became of its path.
+  // This very folder as the working folder of a child, even if the path has been renamed or
+  // replaced.
   std::filesystem::path for_child() const;
 
  private:

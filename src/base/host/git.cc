@@ -9,6 +9,8 @@
 #include <fstream>
 
 #include "base/causes.h"
+#include "base/clock.h"
+#include "base/host/child.h"
 
 namespace warren::git {
 
@@ -19,13 +21,73 @@ namespace fs = std::filesystem;
 constexpr std::array plain_commands{"cat-file", "check-ignore", "for-each-ref", "ls-files",
                                     "ls-tree",  "rev-parse",    "update-ref",   "worktree"};
 
+using Settings = std::vector<std::pair<std::string, std::string>>;
+
+// A pipe would hold git up.
+std::string regular_or_none(const fs::path& path) {
+  std::error_code ignored;
+  return path.is_absolute() && fs::is_regular_file(path, ignored) ? path.string() : "/dev/null";
+}
+
+std::map<std::string, std::string> homes() {
+  std::map<std::string, std::string> variables;
+  for (const char* name : {"HOME", "XDG_CONFIG_HOME"})
+    if (const char* value = std::getenv(name); value != nullptr && *value != '\0')
+      variables[name] = value;
+  return variables;
+}
+
+// "core.excludesfile\nPATH\0…"; the last value of a name counts. git runs in a folder that belongs to
+// no repository.
+std::string settings_of_person(const fs::path& folder, const fs::path& home) {
+  std::error_code ignored;
+  bool has_any = fs::exists(folder / "config", ignored) ||
+                 (!home.empty() && fs::exists(home / ".gitconfig", ignored));
+  if (!has_any) return {};
+  ChildTerms terms;
+  terms.argv = {
+      "git",        "-C",          "/",  "config",       "--global",
+      "--includes", "--type=path", "-z", "--get-regexp", "^core\\.(excludesfile|attributesfile)$"};
+  const char* programs = std::getenv("PATH");
+  terms.environment = {fmt::format("PATH={}", programs ? programs : "/usr/local/bin:/usr/bin:/bin"),
+                       "LC_ALL=C", "GIT_CONFIG_NOSYSTEM=1"};
+  for (const auto& [name, value] : homes()) terms.environment.push_back(name + '=' + value);
+  terms.idle = 5s;
+  return run_child(terms, "", 1u << 20).value_or("");  // git fails if there is no such setting
+}
+
+// The files of rules that apply besides the repository's own.
+Settings rules(Obeys obeys) {
+  Settings found{{"core.excludesFile", "/dev/null"}, {"core.attributesFile", "/dev/null"}};
+  if (obeys == Obeys::nobody) return found;
+  auto variables = homes();
+  fs::path home = variables["HOME"];
+  fs::path folder = variables.contains("XDG_CONFIG_HOME") ? fs::path(variables["XDG_CONFIG_HOME"])
+                    : home.empty()                        ? fs::path()
+                                                          : home / ".config";
+  if (!folder.empty()) folder /= "git";
+  found[0].second = regular_or_none(folder / "ignore");
+  found[1].second = regular_or_none(folder / "attributes");
+  auto said = settings_of_person(folder, home);
+  for (std::string_view rest = said; !rest.empty();) {
+    auto one = rest.substr(0, rest.find('\0'));
+    rest.remove_prefix(std::min(rest.size(), one.size() + 1));
+    auto value = one.substr(std::min(one.size(), one.find('\n') + 1));
+    found[one.starts_with("core.excludesfile\n") ? 0 : 1].second = regular_or_none(value);
+  }
+  return found;
+}
+
 // Those above a repository's own, in every scope that it has.
-constexpr std::array<std::pair<const char*, const char*>, 5> settings{
-    {{"safe.directory", "*"},  // whose it is does not matter, as nothing of it runs
-     {"core.hooksPath", "/dev/null"},
-     {"core.fsmonitor", "false"},
-     {"submodule.recurse", "false"},  // they have settings of their own
-     {"worktree.useRelativePaths", "false"}}};
+Settings settings_for(Obeys obeys) {
+  Settings settings{{"safe.directory", "*"},  // whose it is does not matter, as nothing of it runs
+                    {"core.hooksPath", "/dev/null"},
+                    {"core.fsmonitor", "false"},
+                    {"submodule.recurse", "false"},  // they have settings of their own
+                    {"worktree.useRelativePaths", "false"}};
+  std::ranges::move(rules(obeys), std::back_inserter(settings));
+  return settings;
+}
 
 bool is_plain(const std::vector<std::string>& words) {
   if (words.empty() || std::ranges::find(plain_commands, words[0]) == plain_commands.end())
@@ -37,6 +99,7 @@ bool is_plain(const std::vector<std::string>& words) {
 
 std::map<std::string, std::string> environment(Obeys obeys) {
   const char* programs = std::getenv("PATH");
+  auto settings = settings_for(obeys);
   std::map<std::string, std::string> variables{
       {"PATH", programs == nullptr ? "/usr/local/bin:/usr/bin:/bin" : programs},
       {"LC_ALL", "C"},
@@ -46,7 +109,7 @@ std::map<std::string, std::string> environment(Obeys obeys) {
       {"GIT_OPTIONAL_LOCKS", "0"},
       {"GIT_NO_REPLACE_OBJECTS", "1"},
       {"GIT_NO_LAZY_FETCH", "1"},
-      {"GIT_ALLOW_PROTOCOL", "none"},  // for a git that does not know the line above
+      {"GIT_ALLOW_PROTOCOL", "none"},  // for git versions that ignore the line above
       {"GIT_CONFIG_COUNT", std::to_string(settings.size())}};
   for (std::size_t i = 0; i < settings.size(); ++i) {
     variables[fmt::format("GIT_CONFIG_KEY_{}", i)] = settings[i].first;
@@ -57,8 +120,7 @@ std::map<std::string, std::string> environment(Obeys obeys) {
     variables["GIT_CONFIG_GLOBAL"] = "/dev/null";
     return variables;
   }
-  for (const char* name : {"HOME", "XDG_CONFIG_HOME"})
-    if (const char* value = std::getenv(name)) variables[name] = value;
+  variables.merge(homes());
   return variables;
 }
 
@@ -95,8 +157,8 @@ std::optional<Repository> repository_around(fs::path folder) {
 Command command(const Repository& repository, std::vector<std::string> words, Obeys obeys) {
   ensure(is_plain(words), "git is asked for nothing that reads texts of a working tree");
   auto command = made(std::move(words), obeys);
-  // Named, it is not looked for. GIT_CEILING_DIRECTORIES would end the way up too, but not where a
-  // path has a colon. A tree that is named is not that of core.worktree.
+  // With GIT_DIR set, git does not search for the repository. GIT_CEILING_DIRECTORIES would also
+  // stop the search, but fails for paths with a colon. GIT_WORK_TREE overrides core.worktree.
   command.environment["GIT_DIR"] = repository.folder;
   if (!repository.tree.empty()) command.environment["GIT_WORK_TREE"] = repository.tree;
   const auto& start = repository.tree.empty() ? repository.folder : repository.tree;
@@ -138,7 +200,10 @@ Result<PrivateGit> PrivateGit::create(const Layout& layout) {
                 place.string(), std::strerror(errno));
   PrivateGit made(layout, name);
   for (const char* part : {"refs", "info"}) fs::create_directory(made.folder_ / part, error);
-  fs::create_symlink(layout.common / "info/exclude", made.folder_ / "info/exclude", error);
+  std::error_code ignored;
+  if (fs::is_regular_file(layout.common / "info/exclude",
+                          ignored))  // git would open a pipe
+    fs::create_symlink(layout.common / "info/exclude", made.folder_ / "info/exclude", error);
   std::ofstream head(made.folder_ / "HEAD"), config(made.folder_ / "config");
   head << (layout.head.empty() ? "ref: refs/heads/none" : layout.head) << '\n';
   config << "[core]\n\trepositoryformatversion = 1\n\tbare = false\n";

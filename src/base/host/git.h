@@ -1,5 +1,5 @@
 #pragma once
-// git on repositories that strangers made: the one way in which any part of Warren runs it.
+// Runs git on repositories made by strangers. Warren runs git only this way.
 //
 //   what a repository may name               why it does not run
 //   hooks, core.fsmonitor                    turned off by settings that stand above its own
@@ -7,13 +7,14 @@
 //     upload packs, credential helpers         and an object that is not there is not fetched
 //   pagers, editors, aliases, gpg            no command below has one, or is one
 //   filters, textconv, drivers, by any name  no command below looks into files of the working tree
+//   core.excludesFile, core.attributesFile   ours stand above them: a pipe there would hold git up
 //
-// A repository's settings are hostile input like its files: a tool in a container that may write
-// the workspace may write .git/config, also while git runs. So nothing depends on what they say at
-// one moment. Commands that do look into files, and would filter them, run with a PrivateGit.
+// A repository's settings are as hostile as its files: a tool in a container that can write the
+// workspace can write .git/config, even while git runs. So nothing depends on what the settings say
+// at one moment. Commands that do read files, and would filter them, run with a PrivateGit.
 //
-// Rejected: turning off each filter that is configured. Between the list and its use there is time
-// to add one. Also rejected: attributes that turn filters off, for .git/info/attributes is above.
+// Rejected: turning off each configured filter, because one can be added between listing and use.
+// Also rejected: attributes that turn filters off, because .git/info/attributes takes precedence.
 #include <filesystem>
 #include <map>
 #include <optional>
@@ -26,45 +27,46 @@
 namespace warren::git {
 
 struct Command {
-  std::vector<std::string> argv;                   // the first is looked up in $PATH
+  std::vector<std::string> argv;                   // the first word is looked up in $PATH
   std::map<std::string, std::string> environment;  // all of it
 };
 
 struct Repository {
-  std::filesystem::path folder;  // .git, which may be a file that names the folder; or a bare one
-  std::filesystem::path tree;    // its working tree; empty when it is bare
+  std::filesystem::path folder;  // .git (or a file that points to it), or a bare one
+  std::filesystem::path tree;    // its working tree; empty for a bare repository
 };
 
-// The one in exactly this folder, never one around it. That it is one is found out by git.
+// The repository in exactly this folder, never one in a parent. Only git checks that it exists.
 Repository repository_in(const std::filesystem::path& folder);
-// That of the nearest folder, from this one upwards, which has a working tree.
+// The nearest repository with a working tree, searching from this folder upwards.
 std::optional<Repository> repository_around(std::filesystem::path folder);
 
-// Whose settings are obeyed besides ours. A person's own are his: his ignore rules, and in a
-// PrivateGit his filters. None of the repository's may run a program in either case.
+// Whose settings are obeyed besides ours. A person's own settings are trusted: the ignore rules, if
+// their file has an absolute path and is a regular file, and in a PrivateGit the filters. No setting
+// of the repository runs a program in either case, nor names a file of rules.
 enum class Obeys { nobody, person };
 
-// cat-file, check-ignore, for-each-ref, ls-files, ls-tree, rev-parse, update-ref, and worktree add
-// with --no-checkout. Others may read texts, and are a broken invariant.
+// Allows cat-file, check-ignore, for-each-ref, ls-files, ls-tree, rev-parse, update-ref, and
+// worktree add with --no-checkout. Any other command aborts, because it might read files.
 Command command(const Repository& repository, std::vector<std::string> words,
                 Obeys obeys = Obeys::nobody);
 Command version_command();
 
-// Where a repository has its parts, and its commit.
+// Where the parts of a repository are, and its current commit.
 struct Layout {
-  std::filesystem::path folder;  // HEAD and index: those of one working tree
+  std::filesystem::path folder;  // HEAD and index of one working tree
   std::filesystem::path common;  // everything else
-  std::string head;              // empty: there is no commit yet
+  std::string head;              // empty if there is no commit yet
 };
 Command layout_command(const Repository& repository);
-Result<Layout> parse_layout(std::string_view answer);  // of that command
+Result<Layout> parse_layout(std::string_view answer);  // the output of that command
 
 // 40 or 64 digits.
 bool is_hash(std::string_view text);
 
-// A folder with settings of ours that git takes for the repository's. Of the repository it has the
-// objects, an index and the rules of info/exclude; neither its settings nor its attributes file.
-// No filter is configured, so none runs: a file of Git LFS is the pointer that was committed.
+// A folder with our own settings that git takes for the repository's. From the repository it takes
+// the objects, an index and the rules in info/exclude, but neither settings nor the attributes
+// file. No filter is configured, so none runs: a Git LFS file stays the pointer that was committed.
 class PrivateGit {
  public:
   static Result<PrivateGit> create(const Layout& layout);
@@ -73,10 +75,10 @@ class PrivateGit {
   PrivateGit& operator=(PrivateGit&&) = delete;
   ~PrivateGit();  // removes it
 
-  // Makes the files of the commit in an empty working tree, and its index.
+  // Checks out the commit into an empty working tree, and writes its index.
   Command checkout(const std::filesystem::path& tree, const std::string& commit) const;
-  // Says something if anything in the tree is not as committed. Submodules, which have settings of
-  // their own, are not looked at.
+  // Prints something if anything in the tree differs from the commit. Skips submodules, because
+  // they have settings of their own.
   Command status(const std::filesystem::path& tree) const;
 
  private:
@@ -86,7 +88,7 @@ class PrivateGit {
                   Obeys obeys) const;
 
   Layout layout_;
-  std::filesystem::path folder_;  // empty: moved from
+  std::filesystem::path folder_;  // empty after a move
 };
 
 }  // namespace warren::git

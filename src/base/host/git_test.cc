@@ -1,6 +1,7 @@
 #include "base/host/git.h"
 
 #include <doctest/doctest.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <fstream>
@@ -38,7 +39,40 @@ TEST_CASE("every command of git has settings above the repository's, and no tran
           environment[fmt::format("GIT_CONFIG_VALUE_{}", i)];
     CHECK(settings["core.hooksPath"] == "/dev/null");
     CHECK(settings["core.fsmonitor"] == "false");
+    CHECK(settings.contains("core.excludesFile"));
+    CHECK(settings.contains("core.attributesFile"));
   }
+}
+
+TEST_CASE("a person's own file of ignore rules counts if it is a regular file, and no other does") {
+  TempFolder home;
+  auto excludes = [&](git::Obeys obeys) {
+    auto environment = git::command({"/r/.git", "/r"}, {"ls-files"}, obeys).environment;
+    for (int i = 0; i < std::stoi(environment["GIT_CONFIG_COUNT"]); ++i)
+      if (environment[fmt::format("GIT_CONFIG_KEY_{}", i)] == "core.excludesFile")
+        return environment[fmt::format("GIT_CONFIG_VALUE_{}", i)];
+    return std::string("none");
+  };
+  std::map<std::string, std::string> before;
+  for (const char* name : {"HOME", "XDG_CONFIG_HOME"})
+    if (const char* value = std::getenv(name)) before[name] = value;
+  setenv("HOME", home.path().c_str(), 1);
+  unsetenv("XDG_CONFIG_HOME");
+  auto person = git::Obeys::person;
+  CHECK(excludes(person) == "/dev/null");
+  // First the place where git looks by default, then the one that is configured.
+  fs::create_directories(home.path() / ".config/git");
+  std::ofstream(home.path() / ".config/git/ignore") << "*.o\n";
+  CHECK(excludes(person) == (home.path() / ".config/git/ignore").string());
+  CHECK(excludes(git::Obeys::nobody) == "/dev/null");
+  std::ofstream(home.path() / "mine") << "*.o\n";
+  std::ofstream(home.path() / ".gitconfig") << "[core]\n\texcludesFile = ~/mine\n";
+  CHECK(excludes(person) == (home.path() / "mine").string());
+  fs::remove(home.path() / "mine");
+  REQUIRE(mkfifo((home.path() / "mine").c_str(), 0600) == 0);
+  CHECK(excludes(person) == "/dev/null");
+  for (const char* name : {"HOME", "XDG_CONFIG_HOME"})
+    before.contains(name) ? setenv(name, before[name].c_str(), 1) : unsetenv(name);
 }
 
 TEST_CASE("git is told the repository and its tree, and looks for neither") {

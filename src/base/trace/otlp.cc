@@ -140,7 +140,7 @@ Async<Answer> exchange(Stream& stream, const OtlpSettings& settings, const std::
   http::response_parser<http::string_body> parser;
   parser.body_limit(64 << 10);
   auto [read_error, bytes] = co_await http::async_read(stream, buffer, parser, as_result);
-  // A body that is cut short or too long still follows a status.
+  // If the body is cut short or too long, the status has still been read.
   if (read_error && !parser.is_header_done())
     co_return unavailable(settings, "reading from", read_error);
   auto& response = parser.get();
@@ -165,7 +165,7 @@ Async<Answer> post(const OtlpSettings& settings, ssl::context* tls, const std::s
   if (!tls) co_return co_await exchange(socket, settings, body);
 
   ssl::stream<tcp::socket> stream(std::move(socket), *tls);
-  // An address is no name to ask for, but it is one to check.
+  // SNI must not be an IP address, but a certificate can be checked against one.
   boost::system::error_code not_an_address;
   asio::ip::make_address(settings.host, not_an_address);
   if (not_an_address) SSL_set_tlsext_host_name(stream.native_handle(), settings.host.c_str());
@@ -175,7 +175,7 @@ Async<Answer> post(const OtlpSettings& settings, ssl::context* tls, const std::s
   co_return co_await exchange(stream, settings, body);
 }
 
-// Half of the pause is random, so that many processes do not come back at once.
+// Half of the pause is random, so that many processes do not retry at once.
 std::chrono::milliseconds jittered(std::chrono::milliseconds pause) {
   static thread_local std::minstd_rand random(std::random_device{}());
   auto half = pause.count() / 2;
@@ -239,7 +239,8 @@ void OtlpExporter::add(SpanRecord record) {
 }
 
 awaitable<void> OtlpExporter::shutdown(Clock::time_point deadline) {
-  // A caller that is cancelled in here waits no longer for the collector, but still for the task.
+  // If the caller is cancelled here, it stops waiting for the collector, but still waits for the
+  // task.
   bool throws = co_await asio::this_coro::throw_if_cancelled();
   co_await asio::this_coro::throw_if_cancelled(false);
   stopping_ = true;

@@ -1,16 +1,16 @@
 #pragma once
 // Sends spans to an OpenTelemetry collector as JSON over HTTP.
 //
-//   ended spans ─> queue (bounded; full: the new one is dropped and counted) ─> batches ─> POST
+//   ended spans ─> queue (bounded; if full, the new span is dropped and counted) ─> batches ─> POST
 //
 // The environment, as OpenTelemetry defines it:
-//   OTEL_EXPORTER_OTLP_TRACES_ENDPOINT       the URL as it is, http:// or https://
-//   OTEL_EXPORTER_OTLP_ENDPOINT              its base: /v1/traces is appended
+//   OTEL_EXPORTER_OTLP_TRACES_ENDPOINT       the URL, used unchanged: http:// or https://
+//   OTEL_EXPORTER_OTLP_ENDPOINT              the base URL: /v1/traces is appended
 //   OTEL_EXPORTER_OTLP_[TRACES_]HEADERS      name=value,… with percent-encoding
-//   OTEL_EXPORTER_OTLP_[TRACES_]TIMEOUT      of one request, in milliseconds: 10000
+//   OTEL_EXPORTER_OTLP_[TRACES_]TIMEOUT      per request, in milliseconds: 10000
 //   OTEL_EXPORTER_OTLP_[TRACES_]CERTIFICATE  file with the authorities to trust for https://
-//   OTEL_EXPORTER_OTLP_[TRACES_]PROTOCOL     http/json, or http/protobuf, whose receivers take
-//                                            JSON too
+//   OTEL_EXPORTER_OTLP_[TRACES_]PROTOCOL     http/json, or http/protobuf, whose receivers take JSON
+//                                            too
 //   OTEL_SERVICE_NAME, OTEL_RESOURCE_ATTRIBUTES
 //   OTEL_TRACES_SAMPLER                      [parentbased_]always_on, always_off, traceidratio
 //   OTEL_TRACES_SAMPLER_ARG                  the ratio, from 0 to 1
@@ -47,10 +47,10 @@ struct OtlpSettings {
   double ratio = 1;  // of the traces that begin here
   std::size_t queue = 2048;
   std::size_t batch = 512;
-  std::chrono::milliseconds delay = 5s;  // an ended span is sent after this at the latest
+  std::chrono::milliseconds delay = 5s;  // the longest that an ended span waits before it is sent
 };
 
-// Nothing when no endpoint is set. Errc::invalid names the variable and what would be right.
+// Returns nullopt if no endpoint is set. Errc::invalid names the variable and says what is allowed.
 Result<std::optional<OtlpSettings>> otlp_settings(
     const std::map<std::string, std::string>& environment, const std::string& default_service);
 
@@ -58,7 +58,7 @@ Result<std::optional<OtlpSettings>> otlp_settings(
 bool is_sampled(const OtlpSettings& settings, const std::array<std::uint8_t, 16>& trace_id,
                 const TraceContext& parent);
 
-// An ExportTraceServiceRequest. Always valid UTF-8.
+// An ExportTraceServiceRequest. It is always valid UTF-8.
 std::string otlp_json(const TraceAttributes& resource, std::span<const SpanRecord> spans);
 
 class OtlpExporter {
@@ -80,7 +80,7 @@ class OtlpExporter {
   OtlpExporter(asio::any_io_executor executor, OtlpSettings settings, std::unique_ptr<Tls> tls);
   Async<> run();
   std::string take_batch();
-  // How many spans of the body the collector rejected.
+  // Returns how many spans of the body the collector rejected.
   Async<std::uint64_t> send(std::string body);
   void count(const Result<std::uint64_t>& rejected);
 
@@ -91,7 +91,7 @@ class OtlpExporter {
   std::uint64_t exported_ = 0;
   std::uint64_t dropped_ = 0;
   bool stopping_ = false;
-  bool failing_ = false;  // so that an outage is two lines in the log, not one per batch
+  bool failing_ = false;  // logs an outage in two lines, instead of one per batch
   Event wake_;
   Event done_;
   TaskGroup tasks_;

@@ -1,4 +1,4 @@
-// What the OTEL_… variables say.
+// Parses the OTEL_… variables.
 #include <algorithm>
 #include <charconv>
 #include <cmath>
@@ -20,7 +20,7 @@ class Environment {
     auto variable = variables_.find(name);
     return variable == variables_.end() ? "" : variable->second;
   }
-  // The name of the one for traces when it is set, else of the one for all signals.
+  // The name of the trace-specific variable if it is set, otherwise of the one for all signals.
   std::string name_of(const std::string& suffix) const {
     auto traces = "OTEL_EXPORTER_OTLP_TRACES_" + suffix;
     return at(traces).empty() ? "OTEL_EXPORTER_OTLP_" + suffix : traces;
@@ -109,7 +109,7 @@ std::string_view trimmed(std::string_view text) {
   return text;
 }
 
-// name=value,name=value. The values of headers are secrets, so no error repeats one.
+// name=value,name=value. Header values are secrets, so no error repeats one.
 Result<std::vector<std::pair<std::string, std::string>>> parse_pairs(const std::string& variable,
                                                                      std::string_view text) {
   std::vector<std::pair<std::string, std::string>> pairs;
@@ -230,7 +230,8 @@ Result<std::optional<OtlpSettings>> otlp_settings(
 bool is_sampled(const OtlpSettings& settings, const std::array<std::uint8_t, 16>& trace_id,
                 const TraceContext& parent) {
   if (settings.follows_parent && parent.is_valid()) return parent.sampled;
-  // The last 56 bits are random in every trace id, so all who use this ratio choose the same ones.
+  // The last 56 bits of every trace id are random, so every service with this ratio picks the same
+  // traces.
   std::uint64_t random = 0;
   for (std::size_t i = 9; i < 16; ++i) random = random << 8 | trace_id[i];
   return random >= std::uint64_t(std::ldexp(1 - settings.ratio, 56));

@@ -10,7 +10,7 @@ namespace warren {
 
 namespace {
 
-// Lower case only, as the recommendation has it.
+// Lowercase only, as the recommendation requires.
 int hex_digit(char c) {
   if (c >= '0' && c <= '9') return c - '0';
   if (c >= 'a' && c <= 'f') return c - 'a' + 10;
@@ -55,7 +55,7 @@ std::optional<TraceContext> parse_traceparent(std::string_view header) {
   auto span_id = parse_hex<8>(header.substr(36));
   auto flags = parse_hex<1>(header.substr(53));
   if (!version || !trace_id || !span_id || !flags || version->front() == 0xff) return std::nullopt;
-  // Only a later version may go on, and only with a further field.
+  // Only a later version may be longer, and only if another field follows.
   if (header.size() > length && (version->front() == 0 || header[length] != '-'))
     return std::nullopt;
   TraceContext context{*trace_id, *span_id, (flags->front() & 1) != 0};

@@ -7,10 +7,10 @@
 //
 //   auto span = tracer.start("lease.acquire", SpanKind::client, parent);
 //   span.set("lease.name", name);
-//   if (!reply) span.fail(reply.error().what);      // and it ends with its scope
+//   if (!reply) span.fail(reply.error().what);      // the span ends with its scope
 //
-// With no endpoint set a span is a pointer that is null: it allocates nothing, and only hands on
-// the context it was given. Spans belong to the thread of the tracer's executor.
+// Without an endpoint, a span is a null pointer: it allocates nothing, and only passes on the
+// context it was given. Spans belong to the thread of the tracer's executor.
 #include <array>
 #include <cstdint>
 #include <map>
@@ -35,18 +35,18 @@ struct TraceContext {
   std::array<std::uint8_t, 8> span_id{};
   bool sampled = false;
 
-  bool is_valid() const;  // neither id is all zero; no trace has a context that is not valid
+  bool is_valid() const;  // neither id is all zeros; no trace uses an invalid context
   bool operator==(const TraceContext&) const = default;
 };
 
-// As the W3C recommendation has it; nothing when it must be ignored. Later versions are read as far
-// as this one goes.
+// As the W3C recommendation defines it. Returns nullopt if the header must be ignored. Of a later
+// version, only the fields of this version are read.
 std::optional<TraceContext> parse_traceparent(std::string_view header);
-// Empty for a context that is not valid: send no header then.
+// Returns "" for an invalid context: then send no header.
 std::string format_traceparent(const TraceContext& context);
-std::string hex(std::span<const std::uint8_t> bytes);  // lower case
+std::string hex(std::span<const std::uint8_t> bytes);  // lowercase
 
-// With the numbers of OTLP.
+// The values are those of OTLP.
 enum class SpanKind { internal = 1, server = 2, client = 3, producer = 4, consumer = 5 };
 
 using TraceValue = std::variant<std::string, std::int64_t, double, bool>;
@@ -56,11 +56,11 @@ struct SpanRecord {
   std::string name;
   SpanKind kind;
   TraceContext context;
-  std::array<std::uint8_t, 8> parent{};  // all zero: the first of its trace
+  std::array<std::uint8_t, 8> parent{};  // all zeros for the first span of a trace
   WallClock::time_point start;
-  WallClock::time_point end;  // start and what the monotonic clock measured
+  WallClock::time_point end;  // start plus the duration measured by the monotonic clock
   TraceAttributes attributes;
-  std::optional<std::string> error;  // failed, and why
+  std::optional<std::string> error;  // why it failed, if it did
 };
 
 class Tracer;
@@ -71,11 +71,12 @@ class Span {
   Span& operator=(Span&& other) noexcept;
   ~Span() { end(); }
 
-  // To hand on: as parent of further spans, and in the traceparent of requests.
+  // The context to pass on: as parent of further spans, and in the traceparent header of requests.
   const TraceContext& context() const { return context_; }
   bool is_recorded() const { return record_ != nullptr; }
 
-  // Texts, whole numbers, fractions and truths. A key given twice has the last value.
+  // Text, integers, floating-point numbers and booleans. If a key is set twice, the last value
+  // counts.
   template <class T>
   void set(std::string_view key, const T& value) {
     if (!record_) return;
@@ -89,7 +90,7 @@ class Span {
       put(key, std::string(value));
   }
   void fail(std::string_view why);
-  // Before its scope does. What is set afterwards is lost.
+  // Ends the span before its scope does. Later attributes are lost.
   void end();
 
  private:
@@ -98,34 +99,34 @@ class Span {
   void put(std::string_view key, TraceValue value);
 
   Tracer* tracer_ = nullptr;
-  std::unique_ptr<SpanRecord> record_;  // none when nobody will see it
+  std::unique_ptr<SpanRecord> record_;  // null when the span is not recorded
   Clock::time_point started_;
   TraceContext context_;
 };
 
 class OtlpExporter;
 
-// Owned by main; outlives its spans.
+// Owned by main. It outlives its spans.
 class Tracer {
  public:
   // Off unless OTEL_EXPORTER_OTLP_TRACES_ENDPOINT or OTEL_EXPORTER_OTLP_ENDPOINT is set. otlp.h
-  // lists the variables. Errc::invalid names the one that is wrong.
+  // lists the variables. Errc::invalid names the wrong one.
   static Result<std::unique_ptr<Tracer>> from_environment(
       asio::any_io_executor executor, const std::map<std::string, std::string>& environment,
       const std::string& default_service = "warren");
   ~Tracer();
 
   bool is_on() const { return exporter_ != nullptr; }
-  // A parent that is not valid means that a trace begins here.
+  // With an invalid parent, the span starts a new trace.
   Span start(std::string_view name, SpanKind kind = SpanKind::internal,
              const TraceContext& parent = {});
 
-  // Spans that the collector took; spans that were lost because the queue was full, the collector
-  // refused them or could not be reached, or time ran out at shutdown.
+  // Spans that the collector accepted, and spans that were lost because the queue was full, the
+  // collector rejected them or was unreachable, or time ran out at shutdown.
   std::uint64_t exported() const;
   std::uint64_t dropped() const;
 
-  // Sends what is queued, until the deadline. Must be awaited before the tracer goes.
+  // Sends what is queued, until the deadline. Must be awaited before the tracer is destroyed.
   awaitable<void> shutdown(Clock::time_point deadline);
 
  private:

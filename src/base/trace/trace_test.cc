@@ -37,11 +37,11 @@ struct Answer {
   unsigned status = 200;
   std::string body = "{}";
   std::string retry_after = "";
-  bool never = false;  // reads the request and says nothing
+  bool never = false;  // reads the request and never answers
   bool not_http = false;
 };
 
-// A collector on a loopback port. It gives the answers it was told, then 200.
+// A collector on a loopback port. It gives the configured answers, then 200.
 class Collector {
  public:
   explicit Collector(asio::any_io_executor executor, ssl::context* tls = nullptr)
@@ -65,7 +65,7 @@ class Collector {
     tasks_.stop();
     co_await tasks_.join();
   }
-  // Of all requests, in the order of arrival.
+  // From all requests, in order of arrival.
   std::vector<json::object> spans() const {
     std::vector<json::object> all;
     for (auto& request : requests) {
@@ -120,7 +120,7 @@ class Collector {
     if (!answer.retry_after.empty()) response.set(http::field::retry_after, answer.retry_after);
     response.prepare_payload();
     response.keep_alive(false);
-    // The client may be gone by now.
+    // The client may have disconnected by now.
     co_await http::async_write(stream, response, asio::as_tuple(asio::use_awaitable));
     co_return ok;
   }

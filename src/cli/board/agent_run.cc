@@ -1,4 +1,4 @@
-// warren agent run: one agent of an instance, here, whichever machine that runs on.
+// warren agent run: runs one agent of an instance here, whichever machine runs the instance.
 #include <fmt/format.h>
 #include <signal.h>
 
@@ -22,7 +22,7 @@ Result<crew::Role> role_of(const Crew& crew, const std::string& name, const std:
               likely ? ", did you mean " + *likely + "?" : "");
 }
 
-// The one that is named, else the latest of this folder; one that runs.
+// The named instance, otherwise the latest one of this folder. It must be running.
 Result<std::string> running_instance(const std::vector<ListedInstance>& instances,
                                      const std::string& wanted) {
   const ListedInstance* found = nullptr;

@@ -1,4 +1,4 @@
-// warren questions, answer, explain, cancel, retry, pause and resume: what a person does to the
+// warren questions, answer, explain, cancel, retry, pause and resume: a person's actions on the
 // work on a board.
 #include "services/board/orchestrator/control.h"
 
@@ -28,7 +28,7 @@ CLI::Option* add_id(CLI::App& app, const std::string& help) {
   return id;
 }
 
-// Runs one step on the board of the instance that is meant, with the words of the command line.
+// Runs one step on the board of the chosen instance, with the words of the command line.
 using Step = Async<Exit> (*)(Chosen& chosen, std::vector<std::string> words);
 void add_step(CLI::App& app, Action& chosen, std::vector<CLI::Option*> words, Step step) {
   auto which = add_which(app);
@@ -61,7 +61,7 @@ Async<Exit> give_answer(Chosen& chosen, std::vector<std::string> words) {
   co_return Exit::ok;
 }
 
-// There is no claim, and so nothing that is not done yet.
+// Without a claim there is no open work.
 Async<Exit> explain_unclaimed(const Board& board, std::string id) {
   auto artefact = co_await board.artefact(id);
   if (!artefact) co_return std::unexpected(artefact.error());
@@ -77,7 +77,7 @@ Async<Exit> explain_unclaimed(const Board& board, std::string id) {
 Async<Exit> explain_claim(Chosen& chosen, std::string id, std::optional<Crew> crew) {
   auto claim = co_await chosen.board.find_claim(id);
   if (!claim && claim.error().code == Errc::not_found) {
-    // A person rather knows the artefact.
+    // A person is more likely to know the artefact's id.
     auto artefact = co_await chosen.board.find_artefact(id);
     if (!artefact) co_return std::unexpected(claim.error());
     auto on = co_await chosen.board.claim_on(*artefact);

@@ -14,7 +14,7 @@ bool is_program(const std::filesystem::path& path) {
   return std::filesystem::is_regular_file(path, ignored) && ::access(path.c_str(), X_OK) == 0;
 }
 
-// Why this word cannot be run; empty: it can.
+// Why this command cannot be run here, or "" if it can.
 std::string why_not_run(const std::string& word, const std::filesystem::path& folder,
                         const std::string& search_path) {
   namespace fs = std::filesystem;

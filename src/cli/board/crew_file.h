@@ -6,17 +6,17 @@
 
 namespace warren::cli {
 
-// holt.yml, sett.yml or warren.yml, after the name that the program was called by.
+// holt.yml, sett.yml or warren.yml, depending on the name under which the program was called.
 std::string crew_file_name(const CLI::App& app);
 
-// Warnings and mistakes go to standard error, each with its line. Errc::invalid then says how many
-// mistakes there are; Errc::not_found: there is no such file.
+// Prints warnings and mistakes to standard error, each with its line. Errors: invalid with the
+// number of mistakes, not_found if there is no such file.
 Result<Crew> load_crew(const Context& context, const std::filesystem::path& file);
-// The same; none when there is no such file.
+// Like load_crew(), but returns nullopt if there is no such file.
 Result<std::optional<Crew>> find_crew(const Context& context, const std::filesystem::path& file);
 
-// Tools and bid scripts of this folder's crew that cannot be run here, each with its role and why;
-// those that run in images are not looked for.
+// The tools and bid scripts of this folder's crew that cannot be run here, each with its role and
+// the reason. Does not check those that run in images.
 std::vector<std::string> missing_tools(const Context& context, const Crew& crew,
                                        const std::filesystem::path& folder);
 

@@ -1,4 +1,4 @@
-// warren export: the board of an instance as lines of JSON.
+// warren export: writes the board of an instance as lines of JSON.
 #include <fmt/format.h>
 
 #include <set>
@@ -13,13 +13,13 @@ namespace {
 
 constexpr std::size_t page_size = 500;
 
-// Where the lines go: a file that appears when it is whole, or standard output.
+// The destination of the lines: standard output, or a file that appears when it is complete.
 class Archive {
  public:
   static Result<Archive> open(std::string path) {
     Archive archive(std::move(path));
     if (archive.path_ == "-") return archive;
-    // Made anew: what has this name may be a link that came with somebody's repository.
+    // Removed first: an existing file of this name may be a link from an untrusted repository.
     std::remove(archive.part().c_str());
     archive.file_ = std::fopen(archive.part().c_str(), "wxe");
     if (archive.file_) return archive;
@@ -38,7 +38,7 @@ class Archive {
     std::fwrite(text.data(), 1, text.size(), file_ ? file_ : stdout);
   }
   Result<> finish() {
-    if (!file_) return ok;  // that standard output can be written is looked at by main
+    if (!file_) return ok;  // main checks standard output for write errors
     bool is_written = std::fflush(file_) == 0 && !std::ferror(file_);
     std::fclose(std::exchange(file_, nullptr));
     if (is_written && std::rename(part().c_str(), path_.c_str()) == 0) return ok;
@@ -60,7 +60,7 @@ class Exporter {
   Exporter(Board& board, Archive& archive) : board_(board), archive_(archive) {}
 
   Async<> run(std::string instance) {
-    // What the Go program wrote is in no index before.
+    // Entries written by the Go program are in no index until now.
     auto indexed = co_await board_.reindex();
     if (!indexed) co_return std::unexpected(indexed.error());
     note(indexed->unreadable);
@@ -114,7 +114,7 @@ class Exporter {
     co_return ok;
   }
 
-  // Of the roles that there are.
+  // For all roles.
   Async<> queues() {
     for (const auto& role : roles_) {
       redis::Command range("ZRANGE", board_.keys().grant_queue(role), 0, -1, "WITHSCORES");

@@ -25,7 +25,7 @@ struct ForageOptions {
   Paint out, err;
 };
 
-// `-`: what stands on standard input, without the end of its last line.
+// `-` reads standard input, without the last line end.
 Result<std::string> read_goal(std::string goal) {
   if (goal == "-") {
     goal.assign(board::limits::payload + 2, '\0');
@@ -44,7 +44,7 @@ Result<std::string> answer_of(const git::Command& command) {
   return run_child(search::child_of(command), "", 64u << 20);
 }
 
-// Of the folder that we are in, if that is a git tree at all.
+// For the repository around the current folder, if there is one.
 bool has_uncommitted_changes() {
   auto repository = git::repository_around(".");
   if (!repository) return false;
@@ -71,7 +71,8 @@ Async<board::Artefact> create_goal(Board& board, std::string id, std::string goa
   co_return created;
 }
 
-// Where the answer was lost there may be no error at all: who repeats it may have two goals.
+// If the answer was lost, the goal may exist after all, and repeating the command may create a
+// second.
 Result<Exit> not_created(const Error& why, const std::string& id, const Chosen& chosen,
                          const ForageOptions& options) {
   if (why.code != Errc::unknown_outcome) return std::unexpected(why);
@@ -82,21 +83,21 @@ Result<Exit> not_created(const Error& why, const std::string& id, const Chosen& 
   return Exit::failed;
 }
 
-// How it ended, if by nothing that the board told.
+// How it ended, if the board did not report the end.
 struct Ending {
   std::optional<Result<Exit>> result;
 };
 
-// Whether there is anybody left who could go on with it.
+// Whether anything is left that could continue the work.
 class Pulse {
  public:
   enum class State { beats, has_no_name, has_no_orchestrator };
   Pulse(redis::Client& client, std::string prefix, std::string name)
       : client_(&client), prefix_(std::move(prefix)), name_(std::move(name)) {}
 
-  // A look counts when it is one of several in a row: who stands by needs a moment to take over, and
-  // so does the Go program to see that its connection is gone; the orchestrator of an instance needs
-  // as long as the session of the one before lasts.
+  // Only several bad results in a row count: a standby needs a moment to take over, and so does the
+  // Go program to notice a lost connection. A new orchestrator must wait until its predecessor's
+  // session expires.
   Async<State> look() {
     auto signs = co_await signs_of(*client_, prefix_, name_);
     if (!signs) co_return std::unexpected(signs.error());
@@ -159,7 +160,8 @@ class Silence {
   std::optional<Clock::time_point> since_;
 };
 
-// When nothing is left to do. The reasons of terminated claims are of those that nobody replaced.
+// Called when no work is left. Reasons are reported only for terminated claims that have no
+// successor.
 Result<Exit> end_of(const watch::Progress& progress, const std::string& id,
                     const ForageOptions& options) {
   if (!progress.untaken.empty())
@@ -186,8 +188,8 @@ void tell_of_questions(const watch::Progress& progress, std::set<std::string>& t
                  options.program, question);
 }
 
-// Returns when nothing is left to do, or nobody is there to do it. Looks twice before it says so:
-// what happened last is then told.
+// Returns when no work is left, or nothing is left to do it. Checks twice before it decides, so
+// that the last events are still printed.
 awaitable<void> until_over(Board board, Pulse pulse, std::string name, std::string id,
                            const ForageOptions& options, Ending& ending) {
   std::set<std::string> questions;
@@ -204,7 +206,7 @@ awaitable<void> until_over(Board board, Pulse pulse, std::string name, std::stri
     auto heard = silence.on_look(state, began, name, id, options);
     if (!ending.result && !heard) ending.result.emplace(std::unexpected(heard.error()));
     if (ending.result) co_return;
-    // To look at a large workflow takes long, and is not all that the server is there for.
+    // Reading a large workflow takes long, and the server has other clients too.
     Clock::duration pause = 1s;
     if (!silence.is_on()) pause += 10 * (Clock::now() - began);
     co_await sleep_for(pause);
@@ -264,7 +266,7 @@ Async<Exit> forage(Chosen& chosen, ForageOptions options) {
                chosen.instance.name);
     co_return Exit::ok;
   }
-  // Before the goal is there, so that nothing of its workflow is missed.
+  // Subscribe before the goal exists, so that no event of its workflow is missed.
   BoardFeed feed(chosen.board.client(), chosen.board.keys());
   auto followed = co_await follow(chosen, feed, options);
   co_await feed.close();

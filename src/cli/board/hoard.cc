@@ -1,4 +1,4 @@
-// warren hoard: what is on the board of an instance.
+// warren hoard: shows what is on the board of an instance.
 #include <fmt/format.h>
 
 #include "cli/board/stream.h"
@@ -33,14 +33,14 @@ board::Listing listing_of(const watch::Filter& filter) {
   listing.limit = rows_at_once;
   if (filter.since) listing.since = *filter.since;
   if (filter.until) listing.until = *filter.until;
-  // A type without anything special in it has an index of its own; not so its short form.
+  // An exact type has an index of its own. Short forms and patterns do not.
   if (filter.type.find_first_of("*?[\\") == filter.type.npos &&
       watch::long_type(filter.type).empty())
     listing.type = filter.type;
   return listing;
 }
 
-// A type is wanted by its name, or as the table shows it.
+// Matches a type by its name, or as the table shows it.
 bool fits(const watch::Filter& filter, const board::Artefact& artefact) {
   if (filter.fits(artefact)) return true;
   auto whole = filter;
@@ -48,7 +48,7 @@ bool fits(const watch::Filter& filter, const board::Artefact& artefact) {
   return !whole.type.empty() && whole.fits(artefact);
 }
 
-// Prints a page, and says how many of it were wanted.
+// Prints a page and returns how many of its artefacts were wanted.
 std::size_t print_page(const board::Page<board::Artefact>& page, const HoardOptions& options,
                        bool is_first, const std::string& instance) {
   std::size_t count = 0;

@@ -1,4 +1,4 @@
-// warren import: brings the lines of an export back to a board.
+// warren import: restores the lines of an export to a board.
 #include <fmt/format.h>
 #include <sys/stat.h>
 
@@ -20,8 +20,8 @@ namespace {
 constexpr std::size_t at_once = 200;
 constexpr std::size_t longest_line = limits::event + (1u << 20);
 
-// The lines twice: first all are checked, then they are written. What comes from standard input is
-// kept in a file without a name meanwhile.
+// Reads the lines twice: first to check all of them, then to write them. Standard input is kept in
+// an unnamed file meanwhile.
 class Lines {
  public:
   ~Lines() {
@@ -50,7 +50,7 @@ class Lines {
     std::fseek(file_, 0, SEEK_SET);
     number_ = 0;
   }
-  // Nothing: that was the last.
+  // Returns nullopt after the last line.
   Result<std::optional<watch::ArchiveLine>> next() {
     char* text = nullptr;
     std::size_t room = 0;
@@ -95,7 +95,7 @@ class Importer {
  public:
   explicit Importer(Board& board) : board_(board) {}
 
-  // What is on the board and not among these would be mixed up with them.
+  // Other entries on the board would be mixed up with the imported ones.
   Async<> check_nothing_else(const std::string& index,
                              const std::unordered_set<std::string>& known) {
     std::string first = "-";
@@ -140,8 +140,8 @@ class Importer {
     return board_.keys().nothing();
   }
 
-  // Reads what there is of some lines, and writes what there is not. Claims come first in a file,
-  // so nobody finds an artefact without its claim.
+  // Reads which of these lines exist, and writes the missing ones. A file lists claims first, so no
+  // artefact is visible without its claim.
   Async<> write(const std::vector<Numbered>& some) {
     std::vector<redis::Command> reads, writes;
     for (const auto& [number, line] : some) {
@@ -232,7 +232,7 @@ class Importer {
   std::vector<Artefact> unclaimed_;
 };
 
-// Whoever runs the instance hears of what waits for a claim, now that it can be read.
+// Tells the running instance what waits for a claim, now that it can be read.
 Async<> announce(const Board& board, const std::vector<Artefact>& artefacts) {
   for (const auto& artefact : artefacts) {
     redis::Command told("PUBLISH", board.keys().artefact_events(), to_json(artefact));

@@ -1,4 +1,4 @@
-// warren init: a crew that works, to begin with.
+// warren init: creates a working crew to start from.
 #include <fmt/format.h>
 
 #include "base/host/folder.h"
@@ -62,7 +62,7 @@ Result<Exit> init(const std::string& crew_file, const std::string& program, bool
   for (const auto& file : files)
     if (!is_forced && fs::exists(fs::symlink_status(file.path, ignored)))
       return fail(Errc::refused, "{} is here already; --force replaces it", file.path.string());
-  // This may be a clone of somebody's repository, and what has these names a link to anywhere.
+  // This may be a clone of an untrusted repository, where these names may be links to anywhere.
   auto here = Folder::open(".");
   if (!here) return std::unexpected(here.error());
   auto agents = here->make_folder("agents");
@@ -70,7 +70,8 @@ Result<Exit> init(const std::string& crew_file, const std::string& program, bool
   auto folder_of = [&](const NewFile& file) -> const Folder& {
     return file.path.has_parent_path() ? *agents : *here;
   };
-  // What is here goes only when there is room for all of the new: a disk may be full.
+  // Existing files are replaced only if there is space for all of the new ones: the disk may be
+  // full.
   std::vector<std::string> prepared;
   for (const auto& file : files) {
     auto written = folder_of(file).prepare(file.path.filename(), file.text, file.mode);

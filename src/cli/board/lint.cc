@@ -1,4 +1,4 @@
-// warren lint: whether a crew file is right, and if not, where.
+// warren lint: checks a crew file and reports its mistakes with their lines.
 #include <fmt/format.h>
 
 #include "cli/board/crew_file.h"

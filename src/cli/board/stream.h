@@ -1,5 +1,5 @@
 #pragma once
-// What forage and watch share: happenings as lines.
+// Shared by forage and watch: prints events as lines.
 #include "cli/instance/which.h"
 #include "services/board/watch/watcher.h"
 
@@ -16,11 +16,11 @@ struct FilterOptions {
 FilterOptions add_filter(CLI::App& app);  // --since, --until, --type, --agent
 Result<watch::Filter> filter_of(const FilterOptions& options);
 
-// On standard output, at once: whoever reads it may wait for it.
+// To standard output, flushed at once: another program may be waiting for it.
 void print(const watch::Happening& happening, Output output, const Paint& paint);
-// On standard error.
+// To standard error.
 watch::Watcher::Tell notices(const Paint& paint);
-// Runs a watcher that is settled, until its end or until the person wants none of it any more.
+// Runs a settled watcher until it ends or the user interrupts it.
 Async<> watch_until_interrupted(watch::Watcher& watcher);
 
 }  // namespace warren::cli

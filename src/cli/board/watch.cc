@@ -1,4 +1,4 @@
-// warren watch: what happens on the board of an instance, as it happens.
+// warren watch: shows what happens on the board of an instance, as it happens.
 #include <fmt/format.h>
 
 #include "cli/board/stream.h"

@@ -99,7 +99,7 @@ Examples
   when_chosen(*app, [=, &chosen] {
     chosen = [=](const Context& given) -> Result<Exit> {
       AutoscaleTerms terms;
-      auto url = parse_http_url(value_of(*router));
+      auto url = parse_web_url(value_of(*router));
       if (!url) return std::unexpected(url.error());
       terms.router = *std::move(url);
       terms.least = std::stoul(value_of(*least));
@@ -110,6 +110,11 @@ Examples
       auto config = load_config(with_log(given));
       if (!config) return std::unexpected(config.error());
       terms.token = config->text("fleet.token");
+      if (terms.router.is_tls) {
+        auto tls = tls_of(*config);
+        if (!tls) return std::unexpected(tls.error());
+        terms.tls = *std::move(tls);
+      }
       auto flags = split(value_of(*words));
       auto kind_of = value_of(*kind);
       if (kind_of != "local" && !flags.empty())

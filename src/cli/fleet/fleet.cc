@@ -1,5 +1,10 @@
 #include "cli/fleet/fleet.h"
 
+#include <cerrno>
+#include <fstream>
+#include <iterator>
+
+#include "cli/fleet/settings.h"
 #include "primitives/catalog/open.h"
 
 namespace warren::cli {
@@ -11,7 +16,21 @@ std::vector<Setting> fleet_settings() {
           {"fleet.prefix", "FLEET_PREFIX", "warren:fleet", "of all keys of the catalog"},
           {"fleet.token", "FLEET_TOKEN", "", "that clients show to routers, and routers to nodes",
            true},
+          {"fleet.ca", "FLEET_CA", "",
+           "file of the CA that signed the certificates of https:// in the fleet; by default those "
+           "that the system trusts"},
           {"fleet.hook_secret", "FLEET_HOOK_SECRET", "", "that push hooks are signed with", true}};
+}
+
+Result<TlsContext> tls_of(const Config& config) {
+  auto path = config.text("fleet.ca");
+  if (path.empty()) return tls_for_client();
+  std::ifstream file(path, std::ios::binary);
+  if (!file) return std::unexpected(file_error(path, errno));
+  std::string pem{std::istreambuf_iterator<char>(file), {}};
+  auto tls = tls_for_client(pem);
+  if (!tls) return fail(tls.error().code, "{}: {}", path, tls.error().what);
+  return tls;
 }
 
 bool is_of_fleet(const Setting& setting) { return setting.name.starts_with("fleet."); }

@@ -72,7 +72,7 @@ Totals totals_of(const Table& table) {
         ++totals.warming;
       else
         ++totals.ready;
-      if (!has_owner) continue;
+      if (!has_owner || slot.row.state == RowState::claimed) continue;
       totals.text += slot.note.size_bytes;
       totals.memory += slot.note.memory_bytes;
     }
@@ -127,6 +127,7 @@ std::string why(const Table& table, const std::string& repo, const Table::Slot& 
   if (row.owner.empty() && table.nodes().empty()) return "is unclaimed, and no node is running";
   if (row.owner.empty()) {
     auto offer = offer_of(row.key, repo, row.rank, slot.note);
+    offer.is_pinned = table.repos().at(repo).spec.is_pinned;
     auto refusals = refusals_of(table, offer);
     return refusals.empty() ? "is unclaimed, and a node has room: it will be claimed in a moment"
                             : fmt::format("is unclaimed: it needs {} to be built; {}",
@@ -135,12 +136,22 @@ std::string why(const Table& table, const std::string& repo, const Table::Slot& 
   auto node = std::string(node_name(row.owner));
   if (!table.nodes().contains(row.owner))
     return fmt::format("is owned by {}, which is silent: the next one takes it over", node);
-  if (row.state == RowState::claimed && slot.note.phase == Phase::waiting)
+  // Until the new owner writes its own note, the phase is that of the previous owner.
+  bool is_told = slot.note.phase < Phase::indexing;
+  if (row.state == RowState::claimed && (!is_told || slot.note.phase == Phase::waiting))
     return fmt::format("is at {}, where it waits to be fetched", node);
+  if (row.state == RowState::claimed && slot.note.phase == Phase::fetched)
+    return fmt::format("is at {}, fetched, and waits to be read", node);
   if (row.state == RowState::claimed)
     return fmt::format("is at {}, which is {} it", node, name(slot.note.phase));
-  return fmt::format("is served by {} under epoch {}, commit {}", node, to_string(row.epoch),
-                     slot.note.commit_hash);
+  auto served = fmt::format("is served by {} under epoch {}, commit {}", node, to_string(row.epoch),
+                            slot.note.commit_hash);
+  if (!slot.note.has_index) served += ", by scanning until its index is built";
+  if (slot.note.lacks_bytes == 0) return served;
+  const auto& info = table.nodes().at(row.owner).info;
+  return fmt::format("{}; it is behind: a newer commit needs {} to be built, and {} of {} are free",
+                     served, megabytes(slot.note.lacks_bytes), megabytes(info.free_bytes()),
+                     megabytes(info.budget_bytes));
 }
 
 // "23 h 59 min", "40 s"

@@ -3,6 +3,9 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cctype>
+
 #include "base/log.h"
 #include "cli/causes.h"
 #include "cli/fleet/fleet.h"
@@ -93,6 +96,37 @@ Context with_log(Context context) {
 
 namespace {
 
+bool is_host(std::string_view text) {
+  auto is_part = [](char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) || std::string_view(".-:[]").contains(c);
+  };
+  return !text.empty() && !text.starts_with('-') && std::ranges::all_of(text, is_part);
+}
+
+Result<> add_variable(std::string_view word, CredentialSources& into) {
+  auto middle = word.find('=');
+  auto host = word.substr(0, middle);
+  auto variable = middle == word.npos ? "" : word.substr(middle + 1);
+  auto is_part = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_'; };
+  if (!is_host(host) || variable.empty() || !std::ranges::all_of(variable, is_part))
+    return fail(Errc::invalid, causes::bad_words, "--credential-env",
+                "--credential-env {}: use HOST=VAR, as in github.com=GITHUB_TOKEN", word);
+  into.variables[std::string(host)] = variable;
+  return ok;
+}
+
+// A helper may contain "=" itself, so the text before it counts as a host only if it looks like one.
+Result<> add_helper(std::string_view word, CredentialSources& into) {
+  auto middle = word.find('=');
+  bool has_host = middle != word.npos && is_host(word.substr(0, middle));
+  auto helper = has_host ? word.substr(middle + 1) : word;
+  if (helper.empty())
+    return fail(Errc::invalid, causes::bad_words, "--credential-helper",
+                "--credential-helper {}: use HOST=CMD, or CMD for all hosts", word);
+  into.helpers[has_host ? std::string(word.substr(0, middle)) : "*"] = helper;
+  return ok;
+}
+
 struct ListenOptions {
   CLI::Option *address, *port;
 };
@@ -117,11 +151,13 @@ void add_fleet_node(CLI::App& fleet, Action& chosen) {
       *app,
       R"(SIGTERM ends it: other nodes take its repositories over from its memory, and it answers for each
 until then; a second one ends it at once. FLEET_TOKEN (or FLEET_TOKEN_FILE) is what routers and other
-nodes show. Credentials for git are looked up for every fetch: a file for each host in --credentials,
-with a token in it. OTEL_EXPORTER_OTLP_ENDPOINT names a collector for traces.
+nodes show. Credentials for git are looked up for every fetch: in a file for each host in --credentials
+with a token in it, in a variable, or by a credential helper of git; the first that has one counts.
+OTEL_EXPORTER_OTLP_ENDPOINT names a collector for traces.
 
-Example
-  FLEET_TOKEN_FILE=/run/secrets/fleet warren fleet node --listen 10.0.0.7 --budget 8G)");
+Examples
+  FLEET_TOKEN_FILE=/run/secrets/fleet warren fleet node --listen 10.0.0.7 --budget 8G
+  warren fleet node --credential-env github.com=GITHUB_TOKEN --credential-helper store)");
   auto options = add_fleet_options(*app);
   auto listen = add_listen(*app, "0");
   auto* name =
@@ -142,6 +178,13 @@ Example
       add_value(*app, "--mirrors", "DIR",
                 "where fetched repositories are kept; by default below ~/.cache", nullptr);
   auto* credentials = add_value(*app, "--credentials", "DIR", "a file for each host", nullptr);
+  auto* variables = add_repeated(*app, "--credential-env", "HOST=VAR",
+                                 "the variable that has the token for this host");
+  auto* helpers = add_repeated(*app, "--credential-helper", "[HOST=]CMD",
+                               "a credential helper of git, for this host or for all");
+  auto* clones = add_value(*app, "--clones", "N", "fetches at once", whole_number(1, 256), "4");
+  auto* clones_of_host = add_value(*app, "--clones-of-one-host", "N",
+                                   "fetches at once from one host", whole_number(1, 256), "2");
   auto* folders = add_value(*app, "--allow-folder", "LIST",
                             "local repositories below these, with commas", nullptr);
   auto* http = add_switch(*app, "--allow-http", "fetch over http://, which anybody can read");
@@ -190,14 +233,29 @@ Example
       else if (is_given(*snapshot_over) || is_given(*snapshot_space))
         return fail(Errc::invalid, "say where snapshots are kept: --snapshots DIR");
       settings.fetching.credentials.folder = value_of(*credentials);
+      for (const auto& word : values_of(*variables)) {
+        auto named = add_variable(word, settings.fetching.credentials);
+        if (!named) return std::unexpected(named.error());
+      }
+      for (const auto& word : values_of(*helpers)) {
+        auto named = add_helper(word, settings.fetching.credentials);
+        if (!named) return std::unexpected(named.error());
+      }
+      settings.fetching.slots.running = std::stoul(value_of(*clones));
+      settings.fetching.slots.of_one_host = std::stoul(value_of(*clones_of_host));
       auto kept = mirrors_folder(given, value_of(*mirrors));
       if (!kept) return std::unexpected(kept.error());
       settings.fetching.mirrors.folder = *kept;
       settings.fetching.mirrors.remote.rules = settings.rules;
       signal(SIGPIPE, SIG_IGN);
       raise_file_limit();
-      return with_catalog(with_log(given), options, [&](Catalog& catalog, const Config& config) {
-        settings.token = config.text("fleet.token");
+      auto config = load_config(given);
+      if (!config) return std::unexpected(config.error());
+      auto tls = tls_of(*config);
+      if (!tls) return std::unexpected(tls.error());
+      settings.peer_tls = *std::move(tls);
+      settings.token = config->text("fleet.token");
+      return with_catalog(with_log(given), options, [&](Catalog& catalog, const Config&) {
         return run_node(catalog, settings, *parse_duration(value_of(*drain_time)),
                         given.sources.environment);
       });
@@ -239,9 +297,14 @@ Examples
       settings.repo_metrics = std::stoul(value_of(*metrics));
       signal(SIGPIPE, SIG_IGN);
       raise_file_limit();
-      return with_catalog(with_log(given), options, [&](Catalog& catalog, const Config& config) {
-        settings.token = settings.node_token = config.text("fleet.token");
-        settings.hook_secret = config.text("fleet.hook_secret");
+      auto config = load_config(given);
+      if (!config) return std::unexpected(config.error());
+      auto tls = tls_of(*config);
+      if (!tls) return std::unexpected(tls.error());
+      settings.node_tls = *std::move(tls);
+      settings.token = settings.node_token = config->text("fleet.token");
+      settings.hook_secret = config->text("fleet.hook_secret");
+      return with_catalog(with_log(given), options, [&](Catalog& catalog, const Config&) {
         return run_router(catalog, settings);
       });
     };

@@ -95,6 +95,48 @@ std::vector<Knob> add_fleet_knobs(CLI::App& app) {
   return all;
 }
 
+std::vector<Knob> add_scale_knobs(CLI::App& app) {
+  std::vector<Knob> all;
+  using fleet_sim::Scaling;
+  auto add_time = [&](const char* name, const char* help, const char* fallback, auto set) {
+    all.push_back({add_value(app, name, "TIME", help, duration(), fallback),
+                   [=](Terms& terms, const std::string& text) {
+                     set(terms.scaling, *parse_duration(text));
+                   }});
+  };
+  auto add_part = [&](const char* name, const char* kind, const char* help, double most,
+                      double usual, auto set) {
+    all.push_back(
+        {add_value(app, name, kind, help, positive_number(most), fmt::format("{:g}", usual)),
+         [=](Terms& terms, const std::string& text) { set(terms.scaling, std::stod(text)); }});
+  };
+  all.push_back(
+      {add_value(app, "--autoscale", "on|off",
+                 "nodes come and go with a load that steps up and down", one_of({"on", "off"}),
+                 "off"),
+       [](Terms& terms, const std::string& text) { terms.scaling.is_on = text == "on"; }});
+  add_time("--scale-up-after", "of the router", "3m",
+           [](Scaling& to, auto given) { to.terms.up_after = given; });
+  add_time("--scale-down-after", "of the router", "15m",
+           [](Scaling& to, auto given) { to.terms.down_after = given; });
+  add_time("--scale-settle", "of the router", "45s",
+           [](Scaling& to, auto given) { to.terms.settle = given; });
+  add_time("--node-start", "from the advice until a new node claims", "30s",
+           [](Scaling& to, auto given) {
+             to.node_start = std::chrono::duration_cast<std::chrono::seconds>(given);
+           });
+  const Scaling usual;
+  add_part("--scale-fill", "PART", "of the budgets", 1, usual.terms.fill,
+           [](Scaling& to, double given) { to.terms.fill = given; });
+  add_part("--load-low", "NODES", "that queries keep busy, before and after the steps", 100,
+           usual.low, [](Scaling& to, double given) { to.low = given; });
+  add_part("--load-high", "NODES", "that queries keep busy in between", 100, usual.high,
+           [](Scaling& to, double given) { to.high = given; });
+  add_part("--load-noise", "PART", "of the load, by chance", 1, usual.noise,
+           [](Scaling& to, double given) { to.noise = given; });
+  return all;
+}
+
 std::vector<Knob> add_world_knobs(CLI::App& app) {
   std::vector<Knob> all;
   auto figure = [&](const char* name, const char* kind, const char* help,
@@ -150,7 +192,9 @@ Examples
   warren fleet simulate --repos 500 --nodes 6 --seed 1 --plots /tmp/plots
   warren fleet simulate --budget-part 0.3 --faults none --json)");
   auto knobs = add_fleet_knobs(*app);
+  auto scale = add_scale_knobs(*app);
   auto world = add_world_knobs(*app);
+  knobs.insert(knobs.end(), scale.begin(), scale.end());
   knobs.insert(knobs.end(), world.begin(), world.end());
   auto* folder =
       add_value(*app, "--plots", "DIR", "also ready.svg, memory.svg, claims.svg", nullptr);

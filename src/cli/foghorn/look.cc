@@ -31,7 +31,7 @@ Async<HttpReply> ask(HttpUrl server, std::string target, std::chrono::millisecon
   co_return reply;
 }
 
-// Not Errc::protocol: that is about Redis.
+// Not Errc::protocol, which is about Redis.
 std::unexpected<Error> no_foghorn() {
   return fail(Errc::refused, "what answers there is no Foghorn");
 }
@@ -44,7 +44,7 @@ bool is_table(const json::value* value) {
 Result<json::value> understood(const HttpReply& reply) {
   boost::system::error_code error;
   json::parse_options options;
-  options.max_depth = 128;  // nodes tell what they like, and it is shown
+  options.max_depth = 128;  // nodes report arbitrary values, and we show them
   auto value = json::parse(reply.body, error, {}, options);
   if (error) return no_foghorn();
   if (reply.status == 200) return value;
@@ -67,7 +67,7 @@ struct Column {
   const char* member;
 };
 
-// As wide as the widest needs it.
+// Each column is as wide as its widest cell.
 void print_table(const json::array& rows, const std::vector<Column>& columns, const Paint& paint) {
   std::vector<std::vector<std::string>> cells(1);
   for (const auto& column : columns) cells[0].emplace_back(column.title);

@@ -1,4 +1,4 @@
-// foghorn serve: one instance of Foghorn, until it is told to stop.
+// foghorn serve: runs one instance of Foghorn until it is stopped.
 #include <fmt/format.h>
 #include <signal.h>
 
@@ -20,7 +20,7 @@ using foghorn::ServedCluster;
 using foghorn::Surface;
 using foghorn::SurfaceTerms;
 
-// Longer than the lease of an id that nobody renews.
+// Longer than the lease of an id that is no longer renewed.
 constexpr auto id_patience = 6s;
 
 struct ServeTerms {
@@ -51,7 +51,7 @@ Result<std::vector<asio::ip::address>> addresses_in(const Config::Value& value) 
   return addresses;
 }
 
-// Whether somebody said where Redis is: on its own an instance lives in memory.
+// Whether any setting says where Redis is. Without Redis, an instance keeps its state in memory.
 bool has_redis(const Config& config) {
   for (auto name : {"redis.url", "redis.addrs", "redis.host", "redis.mode"})
     if (config.at(name).is_set) return true;
@@ -63,7 +63,8 @@ bool is_loopback(const std::string& address) {
   return asio::ip::make_address(address, error).is_loopback();
 }
 
-// Who can reach the port could say that it is a peer, and learn or tell anything.
+// Without this, anyone who can reach the port could claim to be a peer, and read or report
+// anything.
 Result<> check_peers_are_known(const ServeTerms& terms) {
   const auto& own = terms.federation;
   auto is_open = [&](const auto& peer) { return own.token_of(peer.cluster) == ""; };
@@ -73,6 +74,18 @@ Result<> check_peers_are_known(const ServeTerms& terms) {
   return fail(Errc::invalid,
               "FOGHORN_PEER_TOKEN is not set: peers on an address that others reach ({}) need one",
               terms.address);
+}
+
+foghorn::ClusterLimits limits_of(const Config& config) {
+  auto number = [&](const char* name) {
+    return static_cast<std::size_t>(config.number(fmt::format("foghorn.{}", name)));
+  };
+  return {.node_streams = number("node-streams"),
+          .node_artifacts = number("node-artifacts"),
+          .node_left = number("node-left"),
+          .nodes = number("most-nodes"),
+          .streams = number("most-streams"),
+          .artifacts = number("most-artifacts")};
 }
 
 Result<ServeTerms> terms_from(const Config& config) {
@@ -94,6 +107,7 @@ Result<ServeTerms> terms_from(const Config& config) {
     cluster.cluster_id = id;
     cluster.instance_id = instance.empty() ? "alone" : instance;
     cluster.weights = weights;
+    cluster.limits = limits_of(config);
     terms.clusters.push_back(std::move(cluster));
   }
   if (terms.clusters.empty()) return fail(Errc::invalid, "CLUSTER_ID names no cluster");
@@ -132,8 +146,8 @@ Result<ServeTerms> terms_from(const Config& config) {
   return terms;
 }
 
-// What one of several clusters in this process is told: the others may be its peers, and it has the
-// gRPC port of its place and the routes under its name.
+// The terms for one of several clusters in this process: the others may be its peers, its gRPC port
+// depends on its place, and its routes are under its name.
 federation::FederationTerms federation_of(const ServeTerms& terms, std::size_t place) {
   auto own = terms.federation;
   if (terms.clusters.size() == 1) return own;
@@ -147,7 +161,7 @@ federation::FederationTerms federation_of(const ServeTerms& terms, std::size_t p
   return own;
 }
 
-// One cluster, and what belongs to it.
+// One cluster and its parts.
 struct Part {
   std::unique_ptr<LeaseSession> session = nullptr;  // with Redis
   std::unique_ptr<Cluster> cluster = nullptr;
@@ -164,7 +178,7 @@ class Foghorn {
         terms_(std::move(terms)),
         failed_(executor_) {}
 
-  // Until somebody wants the end, or it cannot go on.
+  // Runs until it is interrupted, or cannot continue.
   Async<> run(asio::signal_set& signals);
 
  private:
@@ -192,7 +206,7 @@ Result<> Foghorn::build() {
   if (client_) {
     published_.push_back(client_->publish(metrics_));
   }
-  // As over HTTP: without a token only this machine changes something.
+  // The same rule as for HTTP: without a token only this machine may change something.
   bool takes_nodes = !terms_.surface.token.empty() || terms_.surface.is_only_here;
   if (!takes_nodes)
     log::warn("foghorn.changes_nothing", "why",
@@ -229,8 +243,8 @@ Result<> Foghorn::build() {
   return listen();
 }
 
-// Each further cluster has a gRPC port of its own, the next one: callers do not say which they
-// mean.
+// Each further cluster has its own gRPC port, the next one, because callers do not say which
+// cluster they mean.
 Result<> Foghorn::listen() {
   auto handler = [this](const HttpRequest& request, HttpAnswer& answer) {
     return surface_->answer(request, answer);
@@ -255,7 +269,7 @@ Result<> Foghorn::listen() {
   return ok;
 }
 
-// Loads, follows and leads; for as long as Redis is away, tries again. Meanwhile /readyz says so.
+// Loads, follows and leads. Retries for as long as Redis is away; /readyz reports that meanwhile.
 awaitable<void> Foghorn::bring_up(Part& part) {
   auto& cluster = *part.cluster;
   std::optional<Clock::time_point> held_since;
@@ -263,7 +277,8 @@ awaitable<void> Foghorn::bring_up(Part& part) {
     auto began = Clock::now();
     auto started = co_await cluster.start(began + 3s);
     if (started) break;
-    // Who was killed and comes back at once finds its own id taken until the old lease is over.
+    // An instance that was killed and restarted at once finds its own id taken until the old lease
+    // expires.
     bool is_held = started.error().code == Errc::held_elsewhere;
     if (is_held && !held_since) held_since = began;
     bool is_taken = is_held && Clock::now() - *held_since > id_patience;
@@ -273,7 +288,7 @@ awaitable<void> Foghorn::bring_up(Part& part) {
       co_return;
     }
     auto why = started.error().what;
-    // What was not done in time says less than why there is no connection.
+    // The reason for the missing connection says more than a timeout.
     if (client_ && !is_held) {
       auto ready = co_await client_->ready(Clock::now() + 100ms);
       if (!ready) why = ready.error().what;
@@ -286,7 +301,7 @@ awaitable<void> Foghorn::bring_up(Part& part) {
   log::info("foghorn.loaded", "cluster", cluster.terms().cluster_id, "nodes",
             cluster.nodes().size());
   if (part.federation) {
-    part.federation->start();  // of its instances the leader sweeps
+    part.federation->start();  // the leader cleans up after its instances
     error_ = co_await cluster.lost_id();
     failed_.notify();
     co_return;
@@ -319,8 +334,8 @@ Async<> Foghorn::stay(TaskGroup& tasks, asio::signal_set& signals) {
   co_return ok;
 }
 
-// The server goes after those that speak over it: first nodes and peers are told that we leave.
-// A stream that it cut would look like the end of its node.
+// The server goes last: nodes and peers are first told over it that we leave. If it cut a stream,
+// that would look like the end of the stream's node.
 awaitable<void> Foghorn::put_away() {
   for (auto& part : parts_) {
     if (part.nodes) co_await part.nodes->close();

@@ -1,10 +1,12 @@
 #include "cli/foghorn/foghorn.h"
+#include "services/foghorn/state/report.h"
 
 namespace warren::cli {
 
 std::vector<Setting> foghorn_settings() {
   auto weight = whole_number(0, 1'000'000);
   auto port = whole_number(0, 65535);
+  auto count = whole_number(1, 100'000'000);
   return {
       {"foghorn.cluster-id", "CLUSTER_ID", "default", "the cluster to serve; several: a,b"},
       {"foghorn.instance-id", "FOGHORN_INSTANCE_ID", "",
@@ -27,6 +29,17 @@ std::vector<Setting> foghorn_settings() {
        "addresses of proxies whose X-Forwarded-For is believed: a,b"},
       {"foghorn.rate-limit", "FOGHORN_RATE_LIMIT", "1000", "requests a second of one client", false,
        whole_number(1, 1'000'000)},
+      {"foghorn.most-nodes", "FOGHORN_MOST_NODES", "10000", "nodes of a cluster", false, count},
+      {"foghorn.most-streams", "FOGHORN_MOST_STREAMS", "1000000", "streams of all nodes", false,
+       count},
+      {"foghorn.most-artifacts", "FOGHORN_MOST_ARTIFACTS", "2000000", "artifacts of all nodes",
+       false, count},
+      {"foghorn.node-streams", "FOGHORN_NODE_STREAMS", "10000", "streams of one node", false,
+       whole_number(1, foghorn::most_streams)},
+      {"foghorn.node-artifacts", "FOGHORN_NODE_ARTIFACTS", "20000", "artifacts of one node", false,
+       whole_number(1, foghorn::most_artifacts)},
+      {"foghorn.node-left", "FOGHORN_NODE_LEFT", "10000",
+       "streams that only one node carried, and none does any more", false, count},
       {"foghorn.durable-reports", "FOGHORN_DURABLE_REPORTS", "false",
        "acknowledge what changes state only when Redis has it", false, one_of({"true", "false"})},
       {"foghorn.peers", "FOGHORN_PEERS", "",

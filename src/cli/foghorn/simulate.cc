@@ -1,4 +1,4 @@
-// foghorn simulate: how viewers spread over nodes, by both policies, before anybody is sent.
+// foghorn simulate: predicts how viewers spread over nodes, under both policies.
 #include "services/foghorn/simulate/simulate.h"
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// warren boards: every board that is there, also of those that run no more.
+// warren boards: lists every board, including those whose instances no longer run.
 #include "cli/instance/boards.h"
 
 #include <fmt/format.h>
@@ -21,7 +21,8 @@ namespace json = boost::json;
 
 constexpr auto boards_within = 30s;
 
-// The name in "holt:NAME:artefact:…", with or without the braces of a cluster; empty: no such key.
+// The name in "holt:NAME:artefact:…", with or without a cluster's braces. Returns "" for other
+// keys.
 std::string board_of(const std::string& key, const std::string& prefix) {
   auto rest = std::string_view(key);
   if (!rest.starts_with(prefix + ":")) return "";
@@ -32,7 +33,7 @@ std::string board_of(const std::string& key, const std::string& prefix) {
   return std::string(name);
 }
 
-// Boards that no Warren started, or an older one: nothing but their keys tells of them.
+// Boards that were started by an older Warren or by another program. Only their keys reveal them.
 awaitable<void> add_unlisted(redis::Client& client, const std::string& prefix,
                              std::vector<ListedInstance>& boards) {
   std::set<std::string> names;
@@ -51,7 +52,7 @@ awaitable<void> add_unlisted(redis::Client& client, const std::string& prefix,
   }
 }
 
-// What other programs wrote is counted, too.
+// So that what other programs wrote is counted too.
 awaitable<void> index_unlisted(redis::Client& client, const std::string& prefix,
                                const std::vector<ListedInstance>& boards) {
   for (const auto& each : boards) {

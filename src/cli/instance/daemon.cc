@@ -26,7 +26,7 @@ std::string row(const std::string& what, const std::string& value) {
   return fmt::format("<tr><th>{}</th><td>{}</td></tr>\n", escaped(what), escaped(value));
 }
 
-// As it is told with grants: an orchestrator of the Go program tells what it finds in the same hash.
+// As grants report it. The Go program's orchestrator reports the images it finds in the same hash.
 std::string image_of(const crew::Role& role) {
   return role.image.empty() ? std::string(board::no_image) : role.image;
 }
@@ -70,7 +70,7 @@ Async<> Daemon::work(LeaseSession& session, bool with_agents) {
     co_await never.wait();
     co_return fail(Errc::cancelled, "nobody works here");
   }
-  // One who died may still have it, for as long as his session lasts.
+  // A dead predecessor may still hold it until its session expires.
   LeaseTerms terms{board_.keys().orchestrator(), instance_.entry().run_id};
   auto lease = co_await session.acquire(std::move(terms), Clock::now() + 1min);
   if (!lease) co_return std::unexpected(lease.error());
@@ -93,7 +93,7 @@ Async<> Daemon::work_under(Lease& lease, bool with_agents) {
   co_return worked;
 }
 
-// Who works here, for whoever lists instances, and what of.
+// Publishes which agents work here, and their images, for listings of instances.
 Async<> Daemon::tell_agents() {
   auto key = board_.keys().agent_images();
   std::vector<redis::Command> commands;
@@ -151,7 +151,7 @@ th{{text-align:left;padding-right:2rem;font-weight:600}}td{{font-family:monospac
 }
 
 HttpAnswer Daemon::answer(const HttpRequest& request) const {
-  // The name is known to be ours only while Redis answers.
+  // We are only known to hold the name while Redis answers.
   bool hears_redis = instance_.lease().is_held();
   if (request.path == "/") return {.type = "text/html; charset=utf-8", .body = page()};
   if (request.path == "/healthz")

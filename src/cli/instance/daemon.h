@@ -1,6 +1,6 @@
 #pragma once
-// What works for an instance while it has its name: the orchestrator of its board, the agents that
-// its file describes, and the page that tells of them.
+// What runs for an instance while it holds its name: the orchestrator of its board, the agents that
+// its file describes, and its status page.
 #include <algorithm>
 #include <deque>
 
@@ -17,15 +17,15 @@ OrchestratorTerms orchestrator_terms(const Crew& crew);
 
 class Daemon {
  public:
-  // Without a crew nobody works: what is put on the board waits.
+  // Without a crew there are no agents: work on the board waits.
   Daemon(std::string prefix, Instance instance, Board board, std::optional<Crew> crew);
 
   Instance& instance() { return instance_; }
-  // Until it is cancelled, or somebody else has become the orchestrator of this board. Without
-  // `with_agents` those run elsewhere.
+  // Runs until it is cancelled, or until another process becomes the orchestrator of this board.
+  // Without `with_agents`, the agents run elsewhere.
   Async<> work(LeaseSession& session, bool with_agents);
   bool is_ready() const;
-  awaitable<void> ready();  // returns when that is so
+  awaitable<void> ready();  // returns once is_ready()
   HttpAnswer answer(const HttpRequest& request) const;
 
  private:
@@ -39,7 +39,7 @@ class Daemon {
   std::optional<Crew> crew_;
   std::optional<Orchestrator> orchestrator_;
   std::deque<Agent> agents_;
-  Event staffed_;  // there are an orchestrator and agents
+  Event staffed_;  // the orchestrator and the agents are running
   mutable Metrics metrics_;
   std::vector<std::shared_ptr<void>> published_;
 };

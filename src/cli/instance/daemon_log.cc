@@ -18,7 +18,7 @@ fs::path older(const fs::path& place, int number) {
   return number == 0 ? place : fs::path(fmt::format("{}.{}", place.string(), number));
 }
 
-// Makes room in the first place.
+// Shifts the older logs to make room for the newest.
 void move_back(const fs::path& place, int from) {
   std::error_code ignored;
   for (int number = most_kept; number > from; --number)
@@ -54,7 +54,8 @@ void bound_daemon_log(int descriptor, std::size_t most) {
   auto place = fs::read_symlink(fmt::format("/proc/self/fd/{}", descriptor), error);
   if (error || place.extension() != ".log") return;
   move_back(place, 1);
-  // Standard output and error are this very file, opened to append: they follow when it is emptied.
+  // Standard output and error are this same file, opened for appending, so they keep working after
+  // it is truncated.
   fs::copy_file(place, older(place, 1), fs::copy_options::overwrite_existing, error);
   if (!error) fs::resize_file(place, 0, error);
 }

@@ -1,4 +1,4 @@
-// warren destroy: removes all that an instance left behind.
+// warren destroy: removes everything that an instance left behind.
 #include <fmt/format.h>
 
 #include <iostream>
@@ -12,22 +12,22 @@ namespace warren::cli {
 namespace {
 
 constexpr std::size_t at_once = 1000;
-// One whose process died holds its board for so long, and a little more.
+// A little more than the session of a dead process lasts, during which it still holds its board.
 constexpr auto longest_session = 20s;
 
 struct DestroyOptions {
   Which which;
   std::string yes_name;
   bool is_dry = false;
-  std::filesystem::path logs;  // the folder
+  std::filesystem::path logs;  // their folder
 };
 
 struct Removal {
   std::size_t keys = 0, artefacts = 0, claims = 0;
 };
 
-// What begins like the keys of the board is the instance's. What holds its name and its board
-// meanwhile is ours; the fences stay, so that who held these before stays out.
+// All keys with the board's prefix belong to the instance. The locks on its name and its board are
+// ours meanwhile. The fences stay, so that earlier holders stay locked out.
 class Sweep {
  public:
   Sweep(redis::Client& client, const board::BoardKeys& keys, const std::string& lock)
@@ -35,13 +35,13 @@ class Sweep {
         keys_(keys),
         kept_{lock, lock + ":fence", keys.orchestrator(), keys.orchestrator() + ":fence"} {}
 
-  // One round over the server; how many keys were found.
+  // Scans the server once and returns how many keys were found.
   Async<std::size_t> round(bool removes) {
     std::size_t found = 0;
     std::string cursor = "0";
     do {
       redis::Command scan("SCAN", cursor, "MATCH", keys_.all(), "COUNT", at_once);
-      // For this page: how many there are depends on all that is on the server.
+      // The limit is per page: the number of pages depends on everything that the server stores.
       auto options = redis::CallOptions().idempotent().within(10s).where(keys_.root());
       auto reply = co_await client_.ask(std::move(scan), options);
       if (!reply) co_return std::unexpected(reply.error());
@@ -106,14 +106,14 @@ Result<> confirm(const std::string& name, const std::string& yes_name) {
   return fail(Errc::refused, "\"{}\" is not \"{}\": nothing was removed", printable(typed), name);
 }
 
-// After a new connection a lease is uncertain until the server was asked about it once more.
+// After a reconnection a lease is uncertain until the server has confirmed it.
 awaitable<bool> is_certain(const Lease& lease) {
   while (lease.state() == LeaseState::uncertain) co_await sleep_for(10ms);
   co_return lease.is_held();
 }
 
-// While we have the name nobody starts an instance of it. Having been the orchestrator of its board,
-// with a newer token, we keep out the one before: nothing that it sends late is written.
+// While we hold the name, no instance of it can start. By becoming the orchestrator of its board
+// with a newer token, we lock out the previous one: its late writes are refused.
 Async<Exit> remove_all(LeaseSession& names, LeaseSession& boards, Registry& registry,
                        const Board& board, std::string name, DestroyOptions& options) {
   LeaseTerms terms{registry.keys().lock(name), "destroying", 60s};
@@ -130,7 +130,8 @@ Async<Exit> remove_all(LeaseSession& names, LeaseSession& boards, Registry& regi
   if (!office) co_return std::unexpected(office.error());
   Sweep sweep(board.client(), board.keys(), registry.keys().lock(name));
   std::size_t found = 1;
-  // Until a round finds nothing: a slot may have moved, or somebody wrote a last word.
+  // Repeat until a round finds nothing: a slot may have moved, or a process wrote once more before
+  // it ended.
   for (int round = 0; found > 0 && round < 5; ++round) {
     auto counted = co_await sweep.round(true);
     if (!counted) co_return std::unexpected(counted.error());
@@ -159,7 +160,7 @@ Async<Exit> remove_all(LeaseSession& names, LeaseSession& boards, Registry& regi
   co_return Exit::ok;
 }
 
-// A name that was mistyped is told before it is typed once more.
+// Reports a mistyped name before the user has to type it again.
 Async<> check_anything(Registry& registry, const Board& board, std::string name,
                        const DestroyOptions& options) {
   auto logs = daemon_logs(daemon_log(options.logs, options.which.prefix, name));

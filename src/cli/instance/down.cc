@@ -14,10 +14,11 @@ namespace {
 struct DownOptions {
   std::string prefix, name, program;
   std::chrono::milliseconds timeout{};
-  bool has_timeout = false;  // somebody chose it
+  bool has_timeout = false;  // the user chose it
 };
 
-// The latest of the nearest folder that has one, from this one up; one that lives comes first.
+// The latest instance of the nearest folder that has one, searching upwards from this folder.
+// Running ones come first.
 const ListedInstance* of_this_folder(const std::vector<ListedInstance>& instances) {
   for (std::filesystem::path folder = workspace_here();; folder = folder.parent_path()) {
     const ListedInstance* found = nullptr;
@@ -31,7 +32,7 @@ const ListedInstance* of_this_folder(const std::vector<ListedInstance>& instance
   }
 }
 
-// Of another folder nothing is stopped unless it is named.
+// An instance of another folder is stopped only if it is named.
 Error nothing_to_stop(const std::vector<ListedInstance>& instances, const DownOptions& options) {
   if (!options.name.empty())
     return {Errc::not_found, fmt::format("there is no instance '{}'", options.name)};
@@ -50,8 +51,8 @@ std::int64_t seconds_up(std::chrono::milliseconds time) {
   return std::chrono::ceil<std::chrono::seconds>(time).count();
 }
 
-// Nobody answers for it any more, so its name is free when its lock expires; not before, since the
-// process may live where it cannot be seen. Then it renews its lock, and is not gone.
+// No process of the instance is visible here, so its name becomes free when its lock expires. Not
+// earlier: the process may run where we cannot see it. Then it renews its lock, and is not gone.
 Async<Exit> wait_for_name(Registry& registry, redis::Client& client, ListedInstance instance,
                           DownOptions options) {
   auto rest = co_await client.ask(redis::Command("PTTL", registry.keys().lock(instance.name)));
@@ -66,7 +67,7 @@ Async<Exit> wait_for_name(Registry& registry, redis::Client& client, ListedInsta
         entry.orchestrator_pid, instance.name, seconds_up(left));
   fmt::print(stderr, "Process {} of instance {} is gone; its name is free in {} s. Waiting.\n",
              entry.orchestrator_pid, instance.name, seconds_up(left));
-  // Servers look at what has expired a little later.
+  // Servers notice expired keys slightly late.
   for (auto deadline = Clock::now() + left + 1s; Clock::now() < deadline;) {
     auto gone = co_await registry.is_gone(instance);
     if (!gone) co_return std::unexpected(gone.error());
@@ -85,7 +86,7 @@ Async<Exit> wait_for_name(Registry& registry, redis::Client& client, ListedInsta
       instance.name, entry.orchestrator_pid, entry.host);
 }
 
-// Its process is known to be dead, so nobody renews its lock any more, or writes under it.
+// Its process is known to be dead, so its lock is no longer renewed, and nothing writes under it.
 Async<Exit> bury(Registry& registry, ListedInstance instance) {
   auto buried = co_await registry.bury(instance);
   if (!buried) co_return std::unexpected(buried.error());
@@ -97,8 +98,8 @@ Async<Exit> bury(Registry& registry, ListedInstance instance) {
   co_return Exit::ok;
 }
 
-// Whoever has the lock does not answer. A lock that never expires is nobody's: those who hold one
-// renew it.
+// The lock's holder does not answer. A lock that never expires belongs to no process, because
+// holders renew theirs.
 Async<Exit> remove_lock(Registry& registry, redis::Client& client, std::string name) {
   auto key = registry.keys().lock(name);
   auto value = co_await client.ask(redis::Command("GET", key));
@@ -131,7 +132,7 @@ Async<Exit> stop(Registry& registry, redis::Client& client, ListedInstance insta
   auto began = Clock::now();
   bool is_signalled = false;
   while (Clock::now() < began + options.timeout) {
-    // Looked at first: who leaves gives his name back before he ends.
+    // Check the process first: an instance that stops gives its name back before its process ends.
     auto process = process_of(instance.entry);
     bool is_dead = is_known_dead(instance.entry);
     auto gone = co_await registry.is_gone(instance);
@@ -140,7 +141,7 @@ Async<Exit> stop(Registry& registry, redis::Client& client, ListedInstance insta
       fmt::print("Stopped instance: {}\n", instance.name);
       co_return Exit::ok;
     }
-    if (is_dead) {  // meanwhile
+    if (is_dead) {  // it died meanwhile
       auto buried = co_await bury(registry, std::move(instance));
       co_return buried;
     }
@@ -148,7 +149,7 @@ Async<Exit> stop(Registry& registry, redis::Client& client, ListedInstance insta
       auto waited = co_await wait_for_name(registry, client, std::move(instance), options);
       co_return waited;
     }
-    // It may have missed what was said on a connection that broke.
+    // It may have missed the request if its connection broke.
     if (!is_signalled && Clock::now() > began + options.timeout / 4) {
       is_signalled = true;
       if (process == ProcessState::lives) kill(instance.entry.orchestrator_pid, SIGTERM);
@@ -166,7 +167,7 @@ Async<Exit> stop(Registry& registry, redis::Client& client, ListedInstance insta
                  instance.entry.host, options.program);
 }
 
-// The one that is named, also if only its lock is there; else that of this folder.
+// The named one, even if only its lock exists; otherwise the one of this folder.
 Async<ListedInstance> choose(Registry& registry, const std::vector<ListedInstance>& instances,
                              DownOptions options) {
   if (options.name.empty()) {
@@ -180,7 +181,7 @@ Async<ListedInstance> choose(Registry& registry, const std::vector<ListedInstanc
   co_return std::unexpected(nothing_to_stop(instances, options));
 }
 
-// Stops the instance; `others` run on this Redis, as far as one knows.
+// Stops the instance. Sets `others` if other instances are known to use this Redis.
 Async<Exit> down(redis::Client& client, DownOptions options, bool& others) {
   Registry registry(client, options.prefix);
   auto instances = co_await registry.list();
@@ -232,7 +233,7 @@ void add_down(CLI::App& root, Action& chosen) {
       });
       if (!done || !redis->is_embedded) return done;
       redis->use = EmbeddedRedis::Use(-1);
-      // The one that was stopped may still be on its way out.
+      // The stopped instance may still be shutting down.
       auto stopped = redis->embedded.stop_if_unused(Clock::now() + (others ? 0s : 2s));
       if (!stopped) return std::unexpected(stopped.error());
       return done;

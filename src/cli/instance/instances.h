@@ -1,5 +1,5 @@
 #pragma once
-// What up, down, list and the orchestrator share.
+// Shared by up, down, list and the orchestrator.
 #include <filesystem>
 
 #include "cli/cli.h"
@@ -8,7 +8,7 @@
 
 namespace warren::cli {
 
-// --prefix; by default the name that the program was called by selects it.
+// --prefix; its default depends on the name under which the program was called.
 CLI::Option* add_prefix(CLI::App& app);
 CLI::Option* add_name(CLI::App& app, const std::string& help);
 CLI::Option* add_ttl(CLI::App& app);           // --ttl
@@ -19,20 +19,21 @@ std::string capitalised(std::string word);       // Holt
 std::string age_text(std::chrono::seconds age);  // 5m, 1h, 2d
 std::string host_name();
 std::string user_name();
-std::string workspace_here();  // the folder that we are in, without symbolic links
+std::string workspace_here();  // the current folder, with symbolic links resolved
 // Errc::not_found: that folder was deleted. An instance would have no workspace then.
 Result<> check_workspace_here();
 
-// Where daemons write: $XDG_STATE_HOME/warren, or ~/.local/state/warren; only for this user.
+// Where daemons write: $XDG_STATE_HOME/warren, or ~/.local/state/warren. Accessible only to this
+// user.
 Result<std::filesystem::path> state_folder(const Context& context);
 
-// The Redis of instances: the one that is configured; else the private one of this user, if it
-// runs; else the one on this machine's usual port; else none, and `up` starts the private one.
+// The Redis of instances: the configured one; otherwise this user's private one, if it runs;
+// otherwise the one on this machine's default port. If there is none, `up` starts the private one.
 struct InstanceRedis {
-  Context context;  // with settings that lead there
+  Context context;  // with settings for that Redis
   EmbeddedRedis embedded;
   bool is_embedded = false, is_there = true;
-  EmbeddedRedis::Use use{-1};  // nobody stops the private one while this is held
+  EmbeddedRedis::Use use{-1};  // the private one is not stopped while this exists
 };
 Result<InstanceRedis> find_instance_redis(const Context& context);
 // Runs the body with a client for it.

@@ -1,4 +1,4 @@
-// warren list: the instances of this Redis.
+// warren list: shows the instances of this Redis.
 #include <fmt/format.h>
 
 #include <boost/json.hpp>
@@ -32,7 +32,7 @@ std::string counted(std::string number, std::string_view what) {
   return fmt::format("{} {}{}", number, what, number == "1" ? "" : "s");
 }
 
-// "12 artefacts", and what of its work stands still.
+// "12 artefacts", and the part of its work that is stuck.
 std::string work_of(const Overview& overview) {
   auto artefacts = overview.artefacts ? std::to_string(*overview.artefacts) : std::string("-");
   auto text = counted(std::move(artefacts), "artefact");
@@ -43,7 +43,7 @@ std::string work_of(const Overview& overview) {
 
 std::string agents_of(const Overview& overview) { return counted(shown_agents(overview), "agent"); }
 
-// Widths as the widest needs it, so that columns stay columns.
+// Each column is as wide as its widest cell.
 void print_table(const std::vector<Overview>& instances, const std::string& title,
                  const Paint& paint) {
   if (instances.empty()) return fmt::print("No active {} instances\n", title);

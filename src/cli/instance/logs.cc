@@ -1,4 +1,4 @@
-// warren logs: what the orchestrator of an instance wrote.
+// warren logs: shows what the orchestrator of an instance wrote.
 #include <fmt/format.h>
 #include <sys/stat.h>
 
@@ -16,7 +16,7 @@ namespace {
 
 constexpr auto look_again = 100ms;
 
-// Whether a line is about this agent, in either format of the log.
+// Whether a line is about this agent, in either log format.
 bool is_about(std::string_view line, const std::string& agent) {
   if (agent.empty()) return true;
   if (line.contains(fmt::format("\"role\":\"{}\"", agent))) return true;
@@ -28,7 +28,7 @@ bool is_about(std::string_view line, const std::string& agent) {
   return false;
 }
 
-// The word behind role=, or behind "role":" in JSON.
+// The word after role=, or after "role": in JSON.
 void note_role(std::string_view line, std::set<std::string>& roles) {
   for (std::string_view before : {" role=", "\"role\":\""}) {
     auto at = line.find(before);
@@ -44,7 +44,7 @@ class GrowingFile {
   explicit GrowingFile(std::filesystem::path path) : path_(std::move(path)), in_(path_) {
     inode_ = inode_now();
   }
-  // What was added, without a line that is not whole yet; all of it when the file has ended.
+  // Prints the added lines. An incomplete last line is printed only when the file has ended.
   void print_new(const std::string& agent, bool has_ended) {
     in_.clear();
     std::string bytes(64u << 10, '\0');
@@ -57,15 +57,15 @@ class GrowingFile {
     if (has_ended) rest_.clear();
     std::fflush(stdout);
   }
-  // It was emptied, or another one has its name: from its beginning on.
+  // The file was truncated or replaced, so read it from the beginning.
   bool begins_anew() {
     struct stat status{};
-    if (::stat(path_.c_str(), &status) != 0) return false;  // soon there will be a new one
+    if (::stat(path_.c_str(), &status) != 0) return false;  // a new file will appear soon
     if (status.st_ino == inode_ && status.st_size >= read_) return false;
     return true;
   }
 
-  // That its lines are about.
+  // The roles that its lines mention.
   const std::set<std::string>& roles() const { return roles_; }
 
  private:

@@ -26,7 +26,7 @@ constexpr auto process_gone = "process gone";
 
 struct PageAddress {
   tcp::endpoint endpoint;
-  std::string host;  // with its port, as a request names it
+  std::string host;  // with the port, as in the Host header
 };
 
 // http://127.0.0.1:41234/
@@ -46,7 +46,7 @@ std::optional<PageAddress> address_of(std::string_view url) {
   return PageAddress{{address, port}, std::string(host)};
 }
 
-// The status that a page answers with.
+// The status code that a page returns.
 Async<int> status_of(PageAddress page, std::string path) {
   tcp::socket socket(co_await asio::this_coro::executor);
   boost::system::error_code error;
@@ -89,7 +89,7 @@ board::Layout layout_of(const redis::Client& client) {
                                                         : board::Layout::plain;
 }
 
-// What is asked of each board, in this order.
+// The questions about each board, in this order.
 void ask_for_counts(const board::BoardKeys& keys, std::vector<redis::Command>& questions) {
   questions.emplace_back("ZCARD", keys.artefacts());
   questions.emplace_back("HLEN", keys.agent_images());
@@ -104,7 +104,7 @@ void note_counts(Answers answers, Overview& into) {
   const auto &artefacts = answers[0], &roles = answers[1], &pause = answers[2],
              &unclaimed = answers[3];
   if (artefacts) into.artefacts = static_cast<std::size_t>(artefacts->number);
-  // Of one that is down, they are those of its last run.
+  // For a stopped instance, these are from its last run.
   bool is_down = into.instance.state == InstanceState::stale;
   if (roles && roles->number > 0 && !is_down) into.roles = static_cast<std::size_t>(roles->number);
   if (pause && !pause->is_null()) into.pause = orchestrator::parse_pause(pause->text);
@@ -128,8 +128,8 @@ Async<> count(redis::Client& client, const std::string& prefix, std::vector<Over
   co_return ok;
 }
 
-// An agent that lives listens on the channel of its role. Where the server does not tell who does,
-// nobody knows how many there are.
+// A live agent listens on the channel of its role. If the server does not reveal its listeners, the
+// number of agents is unknown.
 awaitable<void> count_agents(redis::Client& client, const std::string& prefix,
                              std::vector<Overview>& all) {
   auto heard = co_await listeners(client, prefix + ":*:agent:*:events");

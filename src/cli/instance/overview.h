@@ -1,5 +1,5 @@
 #pragma once
-// What list and status tell about instances: from the list, from their boards, and from asking
+// What list and status report about instances: from the registry, from their boards, and by asking
 // them.
 #include <boost/json/object.hpp>
 #include <optional>
@@ -12,22 +12,22 @@ namespace warren::cli {
 
 struct Overview {
   ListedInstance instance;
-  // As far as that is known. Agents are those that listen now, roles those that it was started with;
-  // of the open claims, those untaken wait for somebody who wants them; unclaimed artefacts wait for
-  // an orchestrator.
+  // As far as known. `agents` are listening now; `roles` is what the instance was started with. Of
+  // the open claims, `untaken` ones wait for an agent that wants them. `unclaimed` artefacts wait
+  // for an orchestrator.
   std::optional<std::size_t> artefacts = {}, agents = {}, roles = {}, open = {}, untaken = {},
                              unclaimed = {};
-  // "ok", "not ready", "no answer", "process gone"; "-" for one that has no page; "on HOST" for one
-  // that is not here.
+  // "ok", "not ready", "no answer", "process gone"; "-" without a page; "on HOST" on another
+  // machine.
   std::string health = "-";
-  std::optional<orchestrator::Pause> pause = {};  // it begins no further work
+  std::optional<orchestrator::Pause> pause = {};  // it starts no new work
 };
 
-// All at the same time. Whoever does not answer costs a second, however many they are.
+// Asks all of them at the same time. Those that do not answer cost one second in total.
 Async<std::vector<Overview>> overview_of(redis::Client& client, std::string prefix,
                                          std::vector<ListedInstance> instances);
 boost::json::object to_object(const Overview& overview);
-// "3", or "1 of 3" while some of those that it was started with do not live; "-": none.
+// "3"; "1 of 3" while some of the agents that it was started with are gone; "-" for none.
 std::string shown_agents(const Overview& overview);
 std::string shown_health(const std::string& health, const Paint& paint);
 

@@ -15,7 +15,7 @@ ProcessState process_of(const InstanceEntry& entry) {
   if (kill(entry.orchestrator_pid, 0) != 0 && errno == ESRCH) return ProcessState::gone;
   std::ifstream file(fmt::format("/proc/{}/cmdline", entry.orchestrator_pid));
   if (!file) return ProcessState::unknown;
-  // Of one that has ended, and was not waited for, there are no words left.
+  // A process that has ended but was not waited for has no command line left.
   std::string words{std::istreambuf_iterator<char>(file), {}};
   return words.contains(std::string_view("\0orchestrate\0", 13)) ? ProcessState::lives
                                                                  : ProcessState::gone;

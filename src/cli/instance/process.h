@@ -1,12 +1,12 @@
 #pragma once
-// Whether the process of an instance is still there.
+// Whether the process of an instance still exists.
 #include "services/instance/entry.h"
 
 namespace warren::cli {
 
-// gone: this machine has no such process, or its number is another's by now. unknown: it is on
-// another machine, or may not be looked at. Only a hint, since machines may share a name: what is
-// certain is that a lock which nobody renews expires.
+// gone: this machine has no such process, or another one has its number by now. unknown: it is on
+// another machine, or we have no permission. This is only a hint, since two machines may have the
+// same name. The only certainty is that a lock expires when it is no longer renewed.
 enum class ProcessState { lives, gone, unknown };
 ProcessState process_of(const InstanceEntry& entry);
 

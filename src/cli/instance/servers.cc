@@ -22,7 +22,7 @@ bool has_many_servers(const redis::Client& client) {
   return client.settings().mode == redis::Mode::cluster;
 }
 
-// One server, on whichever connection leads to it.
+// One server, and the connection to it.
 class OneServer {
  public:
   OneServer(redis::Client& client, std::unique_ptr<redis::Conversation> conversation)
@@ -136,7 +136,7 @@ awaitable<std::vector<ListedInstance>> unlisted_instances(
     if (!key.starts_with(begin) || !key.ends_with(end) || key.size() < begin.size() + end.size())
       return;
     auto name = key.substr(begin.size(), key.size() - begin.size() - end.size());
-    // Not the queue of a role that is called lock.
+    // Ignore the queue of a role that is named "lock".
     if (check_instance_name(name)) names.insert(std::move(name));
   };
   (void)co_await scan_every_server(client, begin + "*:lock", Clock::now() + locks_within, note);

@@ -1,4 +1,4 @@
-// warren status: one instance, in all that is known about it.
+// warren status: shows everything that is known about one instance.
 #include <fmt/format.h>
 
 #include <boost/json.hpp>

@@ -43,7 +43,9 @@ std::vector<std::string> daemon_words(const Context& context, const UpOptions& o
   if (!options.is_replicated) words.emplace_back("--unreplicated");
   if (!options.name.empty()) words.insert(words.end(), {"--name", options.name});
   if (options.is_forced) words.emplace_back("--force");
-  if (!context.sources.file.empty()) words.insert(words.end(), {"--config", context.sources.file});
+  // The daemon finds warren.toml of this folder by itself, and checks again that it is allowed.
+  if (!context.sources.file.empty() && !context.sources.is_found)
+    words.insert(words.end(), {"--config", context.sources.file});
   auto flags = context.sources.flags;
   auto config = load_config(context);
   if (config && !config->at("log.level").is_set) flags.try_emplace("log.level", "info");

@@ -53,8 +53,8 @@ Result<ListedInstance> named(const std::vector<ListedInstance>& instances, const
   return ListedInstance{which.name, InstanceState::stale, {}};
 }
 
-// While no orchestrator of ours has the board, another program may write to it and tells our indexes
-// nothing: they are made true before they are read.
+// While none of our orchestrators holds the board, another program may write to it without updating
+// our indexes. So they are rebuilt before they are read.
 awaitable<void> make_true(const Board& board) {
   redis::Command held("EXISTS", board.keys().orchestrator());
   auto is_kept = co_await board.client().ask(std::move(held));
@@ -65,7 +65,7 @@ awaitable<void> make_true(const Board& board) {
       printable(indexed.error().what));
 }
 
-// One that is not listed is known by what is on its board.
+// An unlisted instance is recognised by what is on its board.
 Async<> check_exists(const Chosen& chosen, bool is_listed) {
   if (is_listed) co_return ok;
   const auto& keys = chosen.board.keys();
@@ -90,7 +90,7 @@ Async<Exit> on_board(redis::Client& client, Which which, Need need,
   auto instance = choose_instance(*instances, which, workspace_here(), need);
   bool is_unknown = !instance || instance->entry.run_id.empty();
   if (is_unknown && !which.name.empty()) {
-    // Somebody else may run it: the Go program is in no list.
+    // Another program may run it: instances of the Go program are not listed.
     auto is_run = co_await is_run_elsewhere(client, which.prefix, which.name);
     if (is_run) instance = ListedInstance{which.name, InstanceState::unlisted, {}};
   }
@@ -105,7 +105,7 @@ Async<Exit> on_board(redis::Client& client, Which which, Need need,
   co_return co_await body(chosen);
 }
 
-// Where the server does not tell who listens, nobody is heard.
+// If the server does not reveal its listeners, the answer is no.
 Async<bool> is_heard(redis::Client& client, board::BoardKeys keys) {
   auto artefacts = keys.artefact_events(), workflow = keys.workflow_events();
   std::vector<std::string> channels{artefacts, workflow};
@@ -173,7 +173,7 @@ Result<Exit> with_registry(const Context& context, const std::string& program,
   auto redis = find_instance_redis(context);
   if (!redis) return std::unexpected(redis.error());
   if (!redis->is_there && redis->embedded.has_data()) {
-    // For as long as this takes.
+    // For the duration of the command.
     auto started = redis->embedded.start(Clock::now() + private_redis_within);
     if (!started) return std::unexpected(started.error());
     auto done = with_instance_redis(*redis, connect_within, body);

@@ -1,4 +1,4 @@
-// warren redis info: what the servers are, and how they are.
+// warren redis info: describes the servers and their state.
 #include <fmt/format.h>
 
 #include <boost/json.hpp>

@@ -1,4 +1,4 @@
-// warren redis ping: which servers answer, and how quickly.
+// warren redis ping: shows which servers answer, and how quickly.
 #include <fmt/format.h>
 
 #include <numeric>
@@ -17,11 +17,11 @@ struct PingOptions {
 
 struct Pings {
   std::string role;
-  std::vector<double> times_ms;  // one for each answer
+  std::vector<double> times_ms;  // one per answer
 };
 
 Async<Pings> ping_server(redis::Client& client, Node node, PingOptions options) {
-  auto deadline = Clock::now() + options.timeout;  // for the connection and the first answer
+  auto deadline = Clock::now() + options.timeout;  // covers the connection and the first answer
   auto server = co_await client.dial(node.address, deadline);
   if (!server) co_return std::unexpected(server.error());
   Pings pings;
@@ -47,7 +47,8 @@ std::string shown(const std::vector<double>& times) {
                      times.size());
 }
 
-// One server: its error is ours. Several: each has its line, and the error says how many failed.
+// With one server, its error is the command's. With several, each has its line, and the error says
+// how many failed.
 Async<Exit> ping(redis::Client& client, Paint paint, PingOptions options) {
   auto topology = co_await find_servers(client, Clock::now() + options.timeout);
   if (!topology) co_return std::unexpected(topology.error());

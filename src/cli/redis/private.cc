@@ -1,4 +1,4 @@
-// warren redis status, start and stop: the private Redis of this user.
+// warren redis status, start and stop: manage the private Redis of this user.
 #include <fmt/format.h>
 
 #include "cli/instance/instances.h"
@@ -26,7 +26,7 @@ Async<Exit> collect_names(redis::Client& client, std::vector<std::string>& into)
 }
 
 Async<Exit> shut_down(redis::Client& client) {
-  // The answer is the end of the connection.
+  // The server answers by closing the connection.
   auto options = redis::CallOptions().fail_fast().within(2s);
   auto asked = co_await client.ask(redis::Command("SHUTDOWN"), options);
   if (!asked && asked.error().code == Errc::refused) co_return std::unexpected(asked.error());
@@ -43,7 +43,7 @@ Result<Exit> with_private(const Context& context, const EmbeddedRedis& redis,
   return with_client(there, *config, 5s, body);
 }
 
-// Of the instances that have the usual prefixes.
+// Only instances with the default prefixes.
 Result<std::vector<std::string>> running_names(const Context& context, const EmbeddedRedis& redis) {
   std::vector<std::string> names;
   auto looked = with_private(context, redis,

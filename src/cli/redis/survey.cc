@@ -46,8 +46,8 @@ long long most_of_replicas(const Server& server, Value value) {
   return most;
 }
 
-// Between the moments of asking and of hearing the answer the server looked at its clock once; the
-// quickest round trip tells when best.
+// The server reads its clock once, some time between our question and its answer. The quickest
+// round trip gives the best estimate.
 Async<> compare_clocks(redis::Conversation& conversation, Server& server,
                        Clock::time_point deadline) {
   server.ahead_error = Clock::duration::max();
@@ -112,14 +112,14 @@ Async<std::string> role_of(redis::Conversation& server, const Node& node,
   questions.emplace_back("ROLE");
   auto answers = co_await server.exchange(std::move(questions), deadline);
   if (!answers) co_return std::unexpected(answers.error());
-  auto& role = answers->front().items;  // none when it will not say
+  auto& role = answers->front().items;  // empty if the server refuses
   bool is_primary = role.empty() ? node.is_primary : role[0].text == "master";
   co_return is_primary ? "primary" : "replica";
 }
 
 namespace {
 
-// The policy by which it drops keys; empty when it drops none.
+// The policy by which it evicts keys. Returns "" if it evicts none.
 Async<std::string> eviction_by(redis::Client& client, Node node, Clock::time_point deadline) {
   auto dialled = co_await client.dial(node.address, deadline);
   if (!dialled) co_return std::unexpected(dialled.error());

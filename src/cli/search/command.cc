@@ -24,7 +24,7 @@ Exit complain(const Paint& paint, const std::string& what, const std::string& hi
 
 namespace {
 
-// The query again, and below it the place where it cannot be read.
+// Prints the query, and marks the place of the error below it.
 Exit complain_about_query(const Paint& paint, std::string_view query, const Error& error) {
   std::size_t column = 0;
   const auto& place = error.subject;
@@ -50,7 +50,7 @@ bool asks_for_branch(const search::Query& query) {
          std::ranges::any_of(query.parts, [](const auto& part) { return asks_for_branch(*part); });
 }
 
-// Nothing of ours may stay behind on the terminal; on the disk there is nothing without a name.
+// Clears our progress line on the terminal. On disk we have only unnamed files, which vanish.
 void end_cleanly(int number) {
   constexpr std::string_view clear = "\r\x1b[K";
   if (isatty(STDERR_FILENO) != 0) {
@@ -70,7 +70,7 @@ class SearchCommand {
   Exit run() {
     for (int number : {SIGINT, SIGTERM, SIGHUP}) {
       struct sigaction before{};
-      // Whoever started us with nohup, or in the background, has a reason to have it ignored.
+      // If we were started with nohup or in the background, the signal must stay ignored.
       if (sigaction(number, nullptr, &before) == 0 && before.sa_handler != SIG_IGN)
         signal(number, end_cleanly);
     }
@@ -92,7 +92,7 @@ class SearchCommand {
   Exit run_on_fleet() {
     if (auto bad = read_query()) return *bad;
     index_.segments = std::make_shared<search::SegmentList>();
-    place_.kind = SearchPlace::Kind::repository;  // names are those of commits
+    place_.kind = SearchPlace::Kind::repository;  // paths are those of commits
     auto result = answer();
     for (const auto& one : missing_)
       note(fmt::format("{} was not searched: {}{}{}", safe_text(one.repo), safe_text(one.reason),
@@ -100,15 +100,15 @@ class SearchCommand {
                        one.detail.empty() ? "" : ": " + safe_text(one.detail)));
     auto shown = output_.finish();
     if (!shown) return complain(err_, shown.error().what);
-    // Nothing was found, and not everything was looked at.
+    // No match, but not everything was searched.
     return result == Exit::failed && !missing_.empty() ? Exit::usage : result;
   }
 
   Result<search::Answer> next_page() {
     if (options_.fleet.empty()) return search::search(*index_.segments, query_, options_.terms);
     missing_.clear();
-    auto page = ask_fleet(context_, {options_.fleet, options_.fleet_token}, options_.query,
-                          options_.terms, options_.timeout, missing_);
+    auto page = ask_fleet(context_, {options_.fleet, options_.fleet_token, options_.fleet_tls},
+                          options_.query, options_.terms, options_.timeout, missing_);
     if (page && options_.show.form != SearchShow::Form::json)
       for (auto& file : page->files) file.path = file.repo + "/" + file.path;
     return page;
@@ -139,13 +139,13 @@ class SearchCommand {
 
   std::optional<Exit> open() {
     Progress progress(err_);
-    // What is done in a moment needs no bar.
+    // Short operations need no bar.
     auto from = isatty(STDERR_FILENO) != 0 ? Clock::now() + 200ms : Clock::time_point::max();
     options_.index.progress = [&](double part, const std::string& text) {
       if (Clock::now() >= from) progress.show(part, text);
     };
     auto index = open_search_index(place_, options_.index);
-    // Whatever git says, or that there is none: the files are there to be read.
+    // Whatever git's problem is, or if it is not installed: we can still read the files.
     if (!index && place_.kind == SearchPlace::Kind::tree && index.error().code == Errc::refused) {
       progress.clear();
       note(fmt::format("the folder is searched as it is: {}", safe_text(index.error().what)));
@@ -159,7 +159,7 @@ class SearchCommand {
     return std::nullopt;
   }
 
-  // What somebody may have meant with two words of which the first is no place.
+  // What two words may have been meant as, if the first is not a place.
   std::string hint_for_words() const {
     namespace fs = std::filesystem;
     std::error_code ignored;
@@ -211,8 +211,8 @@ class SearchCommand {
     return shown > 0 ? Exit::ok : Exit::failed;
   }
 
-  // Shows one page after the other, so that they are never all in memory. The last one, as if there
-  // had been no others.
+  // Shows one page after the other, so that not all are in memory at once. Returns the last page,
+  // with totals as if it were the only one.
   Result<search::Answer> print_pages(SearchPrinter& printer, std::size_t& shown) {
     auto& terms = options_.terms;
     if (options_.timeout) terms.deadline = Clock::now() + *options_.timeout;
@@ -237,7 +237,7 @@ class SearchCommand {
   }
 
   void note(const std::string& text) const { say("{} {}\n", err_.yellow("note:"), text); }
-  // What a person must know who takes this for all there is.
+  // Warns a person who might take this for the complete result.
   void tell(const search::Answer& answer, std::size_t shown) const {
     if (!answer.is_complete && answer.why_incomplete == "time")
       note(
@@ -275,7 +275,7 @@ class SearchCommand {
     return count > 0 ? Exit::ok : Exit::failed;
   }
 
-  // Whoever reads sees the end now, not when the index is written.
+  // The reader sees the end of the output now, not only when the index is written.
   static void close_output() {
     int nothing = ::open("/dev/null", O_WRONLY | O_CLOEXEC);
     if (nothing < 0) return;

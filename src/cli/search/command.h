@@ -1,5 +1,5 @@
 #pragma once
-// `warren search` once its flags are read: finds the place, opens its index, asks, shows.
+// Runs `warren search` with its parsed flags: finds the place, opens its index, searches, prints.
 #include <chrono>
 #include <optional>
 #include <string>
@@ -8,6 +8,7 @@
 #include "cli/cli.h"
 #include "cli/search/index.h"
 #include "cli/search/output.h"
+#include "net/http/tls.h"
 #include "search/query/search.h"
 
 namespace warren::cli {
@@ -21,12 +22,13 @@ struct SearchOptions {
   SearchIndexTerms index;
   std::vector<std::string> refs;
   bool has_stats = false, lists_skipped = false;
-  std::string fleet = {}, fleet_token = {};  // of --fleet; empty: what is here is searched
+  std::string fleet = {}, fleet_token = {};  // from --fleet; empty searches locally
+  std::optional<TlsContext> fleet_tls = {};
 };
 
-// As grep: 0 found, 1 nothing, 2 an error.
+// Exit codes as for grep: 0 found, 1 nothing found, 2 an error.
 Exit run_search(SearchOptions options, const Context& context);
-// Says what is wrong; the exit code for it.
+// Prints what is wrong, and returns the exit code for it.
 Exit complain(const Paint& paint, const std::string& what, const std::string& hint = "");
 
 }  // namespace warren::cli

@@ -2,7 +2,7 @@
 
 #include <boost/json.hpp>
 
-#include "net/http/client.h"
+#include "net/http/pool.h"
 
 namespace warren::cli {
 
@@ -10,8 +10,9 @@ namespace {
 
 constexpr auto usual_timeout = 10s;
 constexpr std::size_t most_files_of_a_page = 1000;
+constexpr std::size_t most_page_bytes = 256u << 20;
 
-// What the router says of a request that it refuses.
+// The router's explanation of why it refused a request.
 std::string words_of(const HttpReply& reply) {
   boost::system::error_code error;
   auto value = boost::json::parse(reply.body, error);
@@ -27,7 +28,7 @@ Result<search::Answer> ask_fleet(const Context& context, const FleetPlace& place
                                  const std::string& query, const search::SearchTerms& terms,
                                  std::optional<std::chrono::milliseconds> timeout,
                                  std::vector<fleet::Missing>& missing) {
-  auto url = parse_http_url(place.url);
+  auto url = parse_web_url(place.url);
   if (!url) return std::unexpected(url.error());
   fleet::SearchAsk ask;
   ask.query = query;
@@ -44,13 +45,15 @@ Result<search::Answer> ask_fleet(const Context& context, const FleetPlace& place
     request.headers += fmt::format("Authorization: Bearer {}\r\n", place.token);
   request.body = to_json(ask);
   Result<HttpReply> reply = fail(Errc::cancelled, "it was not asked");
-  HttpClient client(context.io.get_executor(), *std::move(url));
-  auto all = [](HttpClient& open, HttpAsk what, Clock::time_point deadline,
+  HttpPool pool(context.io.get_executor(), {.tls = place.tls});
+  auto all = [](HttpPool& open, HttpUrl to, HttpAsk what, Clock::time_point deadline,
                 Result<HttpReply>& into) -> awaitable<void> {
-    into = co_await open.ask(std::move(what), deadline);
+    into = co_await open.ask(std::move(to), std::move(what), deadline, most_page_bytes);
+    open.drop_idle();
   };
+  auto deadline = Clock::now() + ask.timeout + 5s;
   asio::co_spawn(
-      context.io, all(client, std::move(request), Clock::now() + ask.timeout + 5s, reply),
+      context.io, all(pool, *std::move(url), std::move(request), deadline, reply),
       [](std::exception_ptr thrown) { ensure(!thrown, "a command returns its errors"); });
   context.io.restart();
   context.io.run();

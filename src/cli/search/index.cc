@@ -11,9 +11,9 @@ namespace {
 
 using namespace search;
 
-// To be changed when what segments hold changes its meaning, though not its layout.
+// Increase it when the meaning of segments changes but their layout does not.
 constexpr std::uint64_t meaning = 1;
-// More text than this that changed since the base is not read again every time.
+// If more text than this changed since the base, store it instead of reading it again every time.
 constexpr std::size_t kept_delta = 1u << 20;
 
 using Kind = SearchPlace::Kind;
@@ -48,7 +48,7 @@ class Opening {
   }
 
  private:
-  // What could not be read is not to be remembered as something that cannot be.
+  // A file that failed to be read must not be remembered as unreadable.
   const Skipped* find_unread() const {
     if (place_.kind == Kind::repository) return nullptr;
     for (const auto& segment : *index_.segments)
@@ -74,7 +74,7 @@ class Opening {
   }
 
   Result<> find() {
-    // Before anything changes: what is kept then has symbols too.
+    // Do this before anything changes, so that the stored segments have symbols too.
     if (before_ && terms_.wants_symbols && !before_->front()->has_symbols()) {
       if (auto done = add_symbols_to_base(); !done) return done;
     }
@@ -126,7 +126,7 @@ class Opening {
     if (!after) return std::unexpected(after.error());
     if (is_extended(**after) && (*after)->back()->arena().size() > kept_delta &&
         (*after)->size() > before_->size()) {
-      // One delta that has all that changed since the base, to be kept.
+      // Build one delta with all changes since the base, to store it.
       if (before_->size() > 1) {
         auto base = std::make_shared<const SegmentList>(SegmentList{before_->front()});
         after = update_listing(listing, read_texts, base, terms);
@@ -140,7 +140,7 @@ class Opening {
     return ok;
   }
 
-  // The base is still the one that was loaded.
+  // Whether the base is still the one that was loaded.
   bool is_extended(const SegmentList& after) const {
     return before_ && after.front()->parts().at(SectionKind::text).data ==
                           before_->front()->parts().at(SectionKind::text).data;
@@ -186,7 +186,7 @@ class Opening {
   std::optional<SegmentCache> cache_;
   std::string key_;
   SegmentListPtr before_;
-  std::shared_ptr<const Segment> new_base_, new_delta_;  // to be kept
+  std::shared_ptr<const Segment> new_base_, new_delta_;  // to be stored
   SearchIndex index_;
 };
 

@@ -1,5 +1,5 @@
 #pragma once
-// What `warren search` looks into: segments as they were kept, brought up to what is there now.
+// What `warren search` searches: stored segments, updated to the current state of the files.
 #include <chrono>
 #include <functional>
 #include <optional>
@@ -22,9 +22,9 @@ struct SearchIndexTerms {
 struct SearchIndex {
   search::SegmentListPtr segments;
   std::string origin;                   // "kept", "kept, with what changed", "made"
-  std::string warning = {};             // why nothing was or will be kept
-  std::chrono::nanoseconds took = {};   // for finding, loading and making
-  std::function<Result<>()> keep = {};  // writes what is new for the next time; empty: nothing is
+  std::string warning = {};             // why nothing was or will be stored
+  std::chrono::nanoseconds took = {};   // to find, load and build
+  std::function<Result<>()> keep = {};  // stores what is new; empty if nothing is
 };
 
 Result<SearchIndex> open_search_index(const SearchPlace& place, const SearchIndexTerms& terms);

@@ -1,4 +1,4 @@
-// Lines of JSON: each is whole and UTF-8, whatever was in a file.
+// Lines of JSON: each is complete and valid UTF-8, whatever a file contains.
 #include <algorithm>
 #include <boost/json.hpp>
 
@@ -12,8 +12,8 @@ namespace {
 
 namespace json = boost::json;
 
-// Equal to any reader, and no mark that moves a terminal's cursor or turns the direction of
-// reading.
+// Equivalent JSON, without characters that move a terminal's cursor or reverse the reading
+// direction.
 std::string safe_json(const json::object& object) {
   auto text = json::serialize(object);
   if (std::ranges::all_of(text, [](char c) { return std::uint8_t(c) < 0x7f; })) return text;
@@ -38,7 +38,7 @@ std::string json_of(const search::FileMatch& file, const std::string& shown) {
   json::object object{{"type", "file"}};
   if (shown != file.path) search::put_text(object, "shown", shown);
   search::add_members(object, file);
-  object.erase("blob");  // of a folder: a fingerprint that says nothing elsewhere
+  object.erase("blob");  // a folder's fingerprint means nothing elsewhere
   return safe_json(object);
 }
 

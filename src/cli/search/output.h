@@ -1,5 +1,5 @@
 #pragma once
-// How `warren search` shows what it found.
+// How `warren search` prints its results.
 #include <optional>
 #include <string>
 #include <string_view>
@@ -10,7 +10,7 @@
 
 namespace warren::cli {
 
-// Standard output. Whoever reads it may have enough before the end: then the rest is not written.
+// Standard output. If its reader closes it early, the rest is not written.
 class SearchOutput {
  public:
   void write(std::string_view text) {
@@ -19,8 +19,8 @@ class SearchOutput {
   }
   void flush();
   bool is_closed() const { return is_closed_; }
-  // Lets the reader see the end now, though this process has more to do. What was not written is an
-  // error, unless nobody wanted it.
+  // Lets the reader see the end now, although this process continues. Returns an error if something
+  // could not be written, unless the reader closed the output.
   Result<> finish();
 
  private:
@@ -32,28 +32,28 @@ class SearchOutput {
 struct SearchShow {
   enum class Form { lines, files, counts, json };
   Form form = Form::lines;
-  bool has_headings = false;  // a file's name above its lines, and not in front of each
+  bool has_headings = false;  // file names above their lines, instead of in each line
   bool is_terminal = false;
   bool explains = false;
   bool has_context = false;
-  bool ends_names = false;  // each with a NUL and as it is, for xargs -0 and its like
+  bool ends_names = false;  // NUL-terminated and unescaped, for xargs -0 and the like
   std::size_t lines_per_file = 0;
 };
 
-// Unprintable, and no tab.
+// Unprintable, and not a tab.
 bool is_unsafe(char32_t c);
-// A text of strangers that can neither move the cursor nor turn the direction of reading.
+// Makes foreign text safe: it can neither move the cursor nor reverse the reading direction.
 std::string safe_text(std::string_view text);
-// The same for a path. Control characters, quotes and backslashes are written as git writes them.
+// The same for a path. Escapes control characters, quotes and backslashes as git does.
 std::string safe_path(std::string_view path);
 
-// Writes files of one answer after the other.
+// Prints the files of one answer after the other.
 class SearchPrinter {
  public:
   SearchPrinter(SearchOutput& output, const SearchPlace& place, const SearchShow& show, Paint paint)
       : output_(output), place_(place), show_(show), paint_(paint) {}
   void print(const search::FileMatch& file);
-  // Files of which lines were left out.
+  // The number of files with omitted lines.
   std::size_t cut_files() const { return cut_files_; }
   const std::string& first_cut() const { return first_cut_; }
 
@@ -75,7 +75,7 @@ class SearchPrinter {
 
 std::string json_of(const search::FileMatch& file, const std::string& shown);
 std::string json_of(const search::Skipped& skipped);
-// Of all pages that were shown: the last one, with the sums over all.
+// For all printed pages: the last answer, with totals over all pages.
 std::string json_summary(const search::Answer& answer, const SearchIndex& index);
 // For people, on standard error.
 std::string stats_text(const search::Answer& answer, const SearchIndex& index);

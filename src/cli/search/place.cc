@@ -16,7 +16,7 @@ bool is_bare(const fs::path& folder) {
   std::error_code ignored;
   if (!fs::is_directory(folder / "objects", ignored) || !fs::is_directory(folder / "refs", ignored))
     return false;
-  // As git looks at it: any folder may have such names in it, and a pipe among them would hold us.
+  // The same checks as git's: any folder may contain these names, and reading a pipe would block.
   if (!fs::is_regular_file(folder / "HEAD", ignored)) return false;
   std::string head(64, '\0');
   std::ifstream file(folder / "HEAD", std::ios::binary);
@@ -27,7 +27,7 @@ bool is_bare(const fs::path& folder) {
           head.substr(0, 40).find_first_not_of("0123456789abcdef") == std::string::npos);
 }
 
-// Somebody who names a folder that git ignores wants to see it.
+// If someone names a folder that git ignores, search it anyway.
 bool is_ignored(const fs::path& root, const std::string& below) {
   auto terms = search::git_in(root, {"check-ignore", "--", "./" + below}, git::Obeys::person);
   return run_child(terms, "", 1u << 20).has_value();
@@ -75,13 +75,13 @@ SearchPlace plain_place(const std::optional<std::string>& given) {
 }
 
 std::string shown_path(const SearchPlace& place, const std::string& path) {
-  // No program that is given it takes it for a flag.
+  // So that no program takes the name for a flag.
   auto as_name = [](std::string name) { return name.starts_with('-') ? "./" + name : name; };
   if (place.kind == SearchPlace::Kind::repository) return as_name(path);
   std::string_view here = place.here;
   auto whole = place.root + (place.root.ends_with('/') ? "" : "/") + path;
   auto same = static_cast<std::size_t>(std::ranges::mismatch(here, whole).in1 - here.begin());
-  same = here.substr(0, same).rfind('/') + 1;  // whole names
+  same = here.substr(0, same).rfind('/') + 1;  // whole path components only
   std::string shown;
   for (auto up = std::ranges::count(here.substr(same), '/'); up > 0; --up) shown += "../";
   shown += std::string_view(whole).substr(same);

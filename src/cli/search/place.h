@@ -1,5 +1,5 @@
 #pragma once
-// Where `warren search` looks.
+// Where `warren search` searches.
 #include <optional>
 #include <string>
 #include <vector>
@@ -9,23 +9,23 @@
 namespace warren::cli {
 
 struct SearchPlace {
-  // A folder as it is; the work tree of a repository as it is; commits of a repository.
+  // A plain folder, the work tree of a repository in its current state, or commits of a repository.
   enum class Kind { folder, tree, repository };
   Kind kind = Kind::folder;
-  std::string root;               // without links
-  std::string below = {};         // "src/cli/": only what is there
-  std::vector<std::string> refs;  // of a repository
-  std::string here = {};          // the current folder, "/src/warren/"; empty: it is gone
+  std::string root;               // links resolved
+  std::string below = {};         // "src/cli/": only what is below
+  std::vector<std::string> refs;  // for a repository
+  std::string here = {};          // the current folder, "/src/warren/"; empty if it was deleted
 };
 
-// `given`: a folder or a repository; none: the repository around the current folder, or that
-// folder. Errc::not_found.
+// `given` is a folder or a repository. Without it: the repository around the current folder, or
+// else the current folder. Errc::not_found.
 Result<SearchPlace> find_place(const std::optional<std::string>& given,
                                std::vector<std::string> refs);
-// Without regard to git.
+// Ignores git.
 SearchPlace plain_place(const std::optional<std::string>& given);
-// As a person can open it from here; what is in a commit has no other name than its path. One that
-// begins with a dash has ./ before it.
+// The path relative to the current folder, so that a person can open it. A file in a commit only
+// has its path. A name that begins with a dash gets ./ in front.
 std::string shown_path(const SearchPlace& place, const std::string& path);
 
 }  // namespace warren::cli

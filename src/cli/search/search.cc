@@ -1,4 +1,4 @@
-// warren search: code, from memory, the best first.
+// warren search: searches code in memory, the best results first.
 #include <fmt/format.h>
 #include <signal.h>
 #include <unistd.h>
@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <thread>
 
+#include "cli/fleet/settings.h"
 #include "cli/search/command.h"
 
 namespace warren::cli {
@@ -13,10 +14,10 @@ namespace warren::cli {
 namespace {
 
 constexpr std::size_t files_on_terminal = 100;
-constexpr std::size_t lines_on_terminal = 1000;  // of a file
+constexpr std::size_t lines_on_terminal = 1000;  // per file
 constexpr std::size_t page_bytes = 64u << 20;
 
-// Empty: there is no place for it.
+// Returns "" if there is no place for it.
 std::string cache_folder(const Context& context) {
   const auto& environment = context.sources.environment;
   auto of = [&](const std::string& name) {
@@ -60,7 +61,7 @@ struct Flags {
 Flags add_flags(CLI::App& app) {
   Flags flags{};
   flags.place = add_value(app, "place", "PLACE", "where to look, if not here", nullptr);
-  // All words there are, so that too many are told how to be one.
+  // Accepts any number of words, so that we can explain how to pass several as one query.
   flags.query = add_list(app, "query", "QUERY", "what to look for", 0);
   flags.refs = add_repeated(app, "--ref", "REF",
                             "a branch, tag or commit instead of files on disk; repeatable");
@@ -95,7 +96,7 @@ Flags add_flags(CLI::App& app) {
   return flags;
 }
 
-// The place and the query; what is wrong with them otherwise.
+// Reads the place and the query. Otherwise reports what is wrong with them.
 std::optional<Exit> take_words(const Flags& flags, const Paint& paint, SearchOptions& options) {
   auto given = values_of(*flags.place);
   std::ranges::copy(values_of(*flags.query), std::back_inserter(given));
@@ -140,7 +141,7 @@ search::SearchTerms terms_of(const Flags& flags, const SearchShow& show, int thr
               : show.is_terminal     ? files_on_terminal
                                      : 0;
   terms.most_files = most == 0 ? SIZE_MAX : most;
-  terms.lines_per_file = show.lines_per_file + 1;  // one more, to know that there are more
+  terms.lines_per_file = show.lines_per_file + 1;  // one more, to detect that there are more
   bool is_cut = show.is_terminal || show.form == SearchShow::Form::json;
   terms.line_bytes = is_cut ? 512 : SIZE_MAX;
   terms.answer_bytes = page_bytes;
@@ -165,6 +166,7 @@ Result<Exit> read_and_run(const Flags& flags, const Context& context) {
   index.cache_folder = cache_folder(context);
   index.update.build.threads = threads;
   index.update.build.memory_bytes = *parse_bytes(value_of(*flags.memory));
+  index.update.limits.memory_bytes = index.update.build.memory_bytes;
   index.update.limits.file_bytes = *parse_bytes(value_of(*flags.file_size));
   index.update.delta_from = 1u << 20;
   options.has_stats = is_given(*flags.stats);
@@ -176,6 +178,11 @@ Result<Exit> read_and_run(const Flags& flags, const Context& context) {
     auto config = load_config(context);
     if (!config) return std::unexpected(config.error());
     options.fleet_token = config->text("fleet.token");
+    if (options.fleet.starts_with("https://")) {
+      auto tls = tls_of(*config);
+      if (!tls) return std::unexpected(tls.error());
+      options.fleet_tls = *std::move(tls);
+    }
   }
   return run_search(std::move(options), context);
 }

@@ -119,9 +119,9 @@ void SearchPrinter::print(const search::FileMatch& file) {
   is_first_ = false;
 }
 
-// Lines of context belong to several matches: each is shown once, in the order of the file.
+// A context line may belong to several matches. Each line is printed once, in file order.
 void SearchPrinter::print_lines(const search::FileMatch& file, const std::string& name) {
-  std::uint32_t next = 1;  // the first that was not shown
+  std::uint32_t next = 1;  // the first line that is not printed yet
   auto count = std::min(file.lines.size(), show_.lines_per_file);
   for (std::size_t i = 0; i < count; ++i) {
     const auto& match = file.lines[i];

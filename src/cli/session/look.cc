@@ -1,4 +1,4 @@
-// warren session ls, show, explain, stop: what a service says of its sessions.
+// warren session ls, show, explain, stop, force-release: what a service says of its sessions.
 #include <fmt/format.h>
 
 #include <boost/json.hpp>
@@ -115,6 +115,22 @@ Result<Exit> stop(const Context& context, const SessionOptions& options, const s
   return Exit::ok;
 }
 
+Result<Exit> force_release(const Context& context, const SessionOptions& options,
+                           const std::string& id) {
+  auto runtime = find(context, options, id);
+  if (!runtime) return std::unexpected(runtime.error());
+  auto session = text_of(*runtime, "session_id");
+  auto body = json::serialize(json::object{{"session_id", session}});
+  auto answer = ask_service(context, options, "POST", "/force-release", body);
+  if (!answer) return std::unexpected(answer.error());
+  auto object = parse_answer(*answer);
+  if (!object) return std::unexpected(object.error());
+  auto record = text_of(*object, "record");
+  fmt::print("Released {}; its record says {}\n", printable(session),
+             record.empty() ? "nothing" : printable(record));
+  return Exit::ok;
+}
+
 CLI::Option* add_session_id(CLI::App& app) {
   auto* id = add_value(app, "id", "SESSION", "of the session, or of its runtime", nullptr);
   require(*id);
@@ -152,6 +168,14 @@ void add_session_looks(CLI::App& session, Action& chosen) {
   auto* end_id = add_session_id(*end);
   when_chosen(*end, [=, &chosen] {
     chosen = [=](const Context& context) { return stop(context, end_options, value_of(*end_id)); };
+  });
+  auto* release = add_command(session, "force-release", "End a step that hangs; the sandbox stays");
+  auto release_options = add_session_options(*release);
+  auto* release_id = add_session_id(*release);
+  when_chosen(*release, [=, &chosen] {
+    chosen = [=](const Context& context) {
+      return force_release(context, release_options, value_of(*release_id));
+    };
   });
 }
 

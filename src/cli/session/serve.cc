@@ -48,7 +48,7 @@ struct Terms {
 struct Options {
   CLI::Option *address, *port, *public_url, *name_space, *folder, *unisolated, *shown, *ports,
       *memory, *images, *idle, *lifetime, *keep_paused, *ready_time, *grace, *require_key,
-      *no_resume;
+      *no_resume, *host_names, *without_redis;
 };
 
 struct ClusterOptions {
@@ -78,6 +78,9 @@ Options add_options(CLI::App& app) {
       add_value(app, "--port", "PORT", "0: any that is free", whole_number(0, 65535), "8008");
   options.public_url = add_value(app, "--public-url", "URL",
                                  "where clients reach it; by default where it listens", nullptr);
+  options.host_names =
+      add_value(app, "--host-names", "LIST",
+                "under which a proxy on this machine passes requests on; with commas", nullptr);
   options.name_space = add_value(app, "--namespace", "NAME", "of the sessions", nullptr, "default");
   options.folder =
       add_value(app, "--folder", "DIR", "of sandboxes, for all replicas of this machine", nullptr);
@@ -105,6 +108,10 @@ Options add_options(CLI::App& app) {
       add_value(app, "--grace", "TIME", "between SIGTERM and SIGKILL", duration(), "10s");
   options.require_key = add_switch(app, "--require-key",
                                    "requests to sandboxes show the session's key, but for probes");
+  options.without_redis = add_value(
+      app, "--without-redis", "optimistic|fail",
+      "while Redis does not answer: the driver keeps two sandboxes apart, or nothing is started",
+      one_of({"optimistic", "fail"}), "optimistic");
   options.no_resume = add_switch(app, "--no-resume",
                                  "a request to a paused session gets 503, and does not resume it");
   return options;
@@ -195,6 +202,9 @@ Result<> read_cluster(const Context& context, const Options& flags, const Cluste
     terms.service.housekeeping.every =
         std::clamp<std::chrono::milliseconds>(due.idle / 4, 100ms, 10s);
   if (due.idle > 0ms)
+    terms.service.sessions.touch_every =
+        std::clamp<std::chrono::milliseconds>(due.idle / 4, 100ms, 10s);
+  if (due.idle > 0ms)
     cluster.terms.touch_every = std::clamp<std::chrono::milliseconds>(due.idle / 4, 1s, 30s);
   auto command = environment.find("CUSTOM_RUNTIME_COMMAND");
   if (command != environment.end()) cluster.terms.command = words_split(command->second);
@@ -239,6 +249,7 @@ Result<Terms> read_terms(const Options& options) {
   service.http.most_connections = 4096;
   service.http.is_for_this_machine = service.http.address == "127.0.0.1";
   service.public_url = value_of(*options.public_url);
+  service.host_names = words_of_list(value_of(*options.host_names));
   service.sessions.name_space = value_of(*options.name_space);
   if (auto good = check_instance_name(service.sessions.name_space); !good)
     return fail(Errc::invalid, "a namespace is made like an instance name: {}", good.error().what);
@@ -246,10 +257,13 @@ Result<Terms> read_terms(const Options& options) {
   service.sessions.end_time = terms.process.grace + 60s;
   service.housekeeping.due.idle = *parse_duration(value_of(*options.idle));
   auto idle = service.housekeeping.due.idle;
-  if (idle > 0ms)
+  if (idle > 0ms) {
     service.housekeeping.every = std::clamp<std::chrono::milliseconds>(idle / 4, 100ms, 10s);
+    service.sessions.touch_every = std::clamp<std::chrono::milliseconds>(idle / 4, 100ms, 10s);
+  }
   service.housekeeping.due.lifetime = *parse_duration(value_of(*options.lifetime));
   service.housekeeping.due.keep_paused = *parse_duration(value_of(*options.keep_paused));
+  service.sessions.needs_redis = value_of(*options.without_redis) == "fail";
   service.proxy.requires_key = is_given(*options.require_key);
   service.proxy.resumes = !is_given(*options.no_resume);
   return terms;

@@ -27,6 +27,7 @@ Result<std::string> ask_service(const Context& context, const SessionOptions& op
 void add_session(CLI::App& root, Action& chosen);
 void add_session_up(CLI::App& session, Action& chosen);
 void add_session_serve(CLI::App& session, Action& chosen);
-void add_session_looks(CLI::App& session, Action& chosen);  // ls, show, explain, stop
+void add_session_looks(CLI::App& session,
+                       Action& chosen);  // ls, show, explain, stop, force-release
 
 }  // namespace warren::cli

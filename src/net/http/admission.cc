@@ -9,7 +9,7 @@ namespace warren {
 
 namespace {
 
-// The /64 of an IPv6 address is one customer's.
+// All addresses of one IPv6 /64 belong to one customer.
 std::uint64_t name_of(const asio::ip::address& client, std::uint64_t seed) {
   std::uint64_t bits = 0;
   if (client.is_v4()) {

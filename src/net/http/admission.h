@@ -1,5 +1,5 @@
 #pragma once
-// Who may come in, and how often.
+// Who may send requests, and how often.
 #include <boost/asio/ip/address.hpp>
 #include <cstdint>
 #include <string>
@@ -10,9 +10,10 @@
 
 namespace warren {
 
-// Compared in a time that tells nothing of the secret but its length. An empty one is nobody's.
+// Compares in constant time: timing reveals only the secret's length. An empty secret matches
+// nothing.
 bool same_secret(std::string_view given, std::string_view secret);
-// Of "Bearer xyz": xyz. Empty when it is something else.
+// Returns xyz for "Bearer xyz", and "" for anything else.
 std::string_view bearer_token(std::string_view authorization);
 
 struct RateTerms {
@@ -21,14 +22,14 @@ struct RateTerms {
   std::size_t most_clients = 1u << 14;
 };
 
-// So many requests a second for each client, and some more at once. A client is an IPv4 address or
-// a /64 of IPv6. The table has a fixed size: where two clients meet in one place, the newer one has
-// it, and begins with a full bucket. Who spreads over so many addresses is not limited by any one.
+// Limits the rate of requests per client, with a burst. A client is an IPv4 address or an IPv6 /64.
+// The table has a fixed size: if two clients share a slot, the newer one takes it and starts with a
+// full bucket. So a client that uses very many addresses is not limited.
 class RateLimit {
  public:
   explicit RateLimit(RateTerms terms = {});
   bool admits(const asio::ip::address& client, Clock::time_point now);
-  // What was admitted cost as much as so many more: they are missing from what comes next.
+  // Charges an admitted request for its real cost: later requests have that many fewer available.
   void charge(const asio::ip::address& client, double requests);
 
  private:

@@ -6,7 +6,7 @@ namespace warren {
 
 namespace {
 
-// With its frame, a piece is no more than most_piece.
+// With its chunk framing, a piece is at most most_piece long.
 constexpr std::size_t most_in_frame = most_piece - 32;
 
 }  // namespace
@@ -27,7 +27,7 @@ Result<BodyParser::Step> BodyReader::next_step() {
 
 Async<std::string_view> BodyReader::read() {
   if (is_lost_) co_return fail(Errc::unknown_outcome, "the body was lost before");
-  is_lost_ = true;  // unless this ends well: whoever is cancelled never comes back here
+  is_lost_ = true;  // unless this ends well: a cancelled read never returns here
   for (;;) {
     auto step = next_step();
     if (!step) co_return std::unexpected(step.error());

@@ -1,10 +1,11 @@
 #pragma once
-// Bodies that are too long, or come too late, to be held in memory: read and written in pieces, the
-// same way by servers and clients, in requests and answers, and on connections that were upgraded.
+// Bodies that are too long, or arrive too late, to be held in memory. They are read and written in
+// pieces, in the same way by servers and clients, in requests and answers, and on upgraded
+// connections.
 //
-//   for (;;) {                                        What one side does not take, the other side
-//     auto piece = co_await from.read();              does not get rid of: nobody holds more than
-//     if (!piece) co_return error;                    two pieces of 64 kB.
+//   for (;;) {                                        If one side stops taking data, the other
+//     auto piece = co_await from.read();              side cannot send more: neither holds more
+//     if (!piece) co_return error;                    than two pieces of 64 kB.
 //     if (piece->empty()) co_return co_await to.end();
 //     if (auto sent = co_await to.write(*piece); !sent) co_return sent;
 //   }
@@ -18,17 +19,18 @@ namespace warren {
 
 inline constexpr std::size_t most_piece = 64u << 10;
 
-// The bytes of one connection, whoever is at the other end. One coroutine reads, one writes.
+// The bytes of one connection, of a server or a client. One coroutine reads, one writes.
 class HttpWire {
  public:
   virtual ~HttpWire() = default;
-  // What came and was not consumed yet; at most a piece.
+  // What has arrived and is not consumed yet; at most one piece.
   virtual std::string_view arrived() const = 0;
   virtual void consume(std::size_t bytes) = 0;
-  // Waits for more to arrive. False: the peer has ended its side in good order. Errors: timeout (it
-  // was silent for too long), unknown_outcome (the connection broke), cancelled.
+  // Waits for more to arrive. Returns false if the peer has closed its side properly. Errors:
+  // timeout (silent for too long), unknown_outcome (the connection broke), cancelled.
   virtual Async<bool> more() = 0;
-  // Returns when the socket took it all; the caller keeps the bytes alive. Errors as above.
+  // Returns when the socket has taken everything. The caller keeps the bytes alive. Errors as
+  // above.
   virtual Async<> send(std::string_view bytes) = 0;
 };
 
@@ -36,16 +38,16 @@ class BodyReader {
  public:
   BodyReader(HttpWire& wire, BodyEnd end, std::uint64_t most);
 
-  // The next piece, as soon as there is one; valid until the next call. Empty: that was all. Errors,
-  // after each of which the body is lost: timeout, cancelled, protocol, overloaded (it is longer
+  // Returns the next piece as soon as there is one; it is valid until the next call. Returns "" at
+  // the end. After any error the body is lost: timeout, cancelled, protocol, overloaded (longer
   // than allowed), unknown_outcome (the connection ended before the body did).
   Async<std::string_view> read();
-  // All that is still to come. Errc::overloaded: it is more than that.
+  // Returns all that is left of the body. Errc::overloaded: more than `most`.
   Async<std::string> rest(std::size_t most);
 
   bool is_whole() const { return parser_.is_whole(); }
   std::uint64_t bytes() const { return bytes_; }  // read so far
-  // Forgets what has arrived already. Whether that was all.
+  // Discards what has already arrived. Returns whether that completed the body.
   bool skip_arrived();
 
  private:
@@ -55,39 +57,40 @@ class BodyReader {
   BodyParser parser_;
   std::uint64_t most_;
   std::uint64_t bytes_ = 0;
-  std::size_t used_ = 0;  // of what arrived, by the piece that was read last
+  std::size_t used_ = 0;  // of what arrived, by the last piece
   bool is_lost_ = false;
 };
 
 class BodyWriter {
  public:
-  // Of `head` nothing is sent before the first piece, flush() or end().
+  // `head` is sent with the first piece, flush() or end(), not before.
   BodyWriter(HttpWire& wire, BodyEnd end, std::string head);
-  // One that sends the head only, and swallows the rest.
+  // A writer that sends only the head and drops the rest.
   static BodyWriter without_body(HttpWire& wire, std::string head);
 
-  // Returns when the socket took it. The caller keeps the bytes alive. Errors, after each of which
-  // the body stays incomplete: timeout, cancelled, unknown_outcome, and invalid for more bytes than
-  // were announced.
+  // Returns when the socket has taken the bytes. The caller keeps them alive. After any error the
+  // body stays incomplete: timeout, cancelled, unknown_outcome, or invalid for more bytes than
+  // announced.
   Async<> write(std::string_view bytes);
   Async<> flush();
-  // What is not ended was cut off, and the other side sees that. Errc::invalid: bytes are missing.
+  // Without end() the body is cut off, and the other side can tell. Errc::invalid: bytes are
+  // missing.
   Async<> end();
   bool is_whole() const { return state_ == State::ended; }
   bool ends_by_close() const { return end_.kind == BodyEnd::by_close; }
 
  private:
-  enum class State { ready, busy, ended };  // busy for ever: a write failed
+  enum class State { ready, busy, ended };  // busy forever: a write failed
   Async<> send();
 
   HttpWire& wire_;
   BodyEnd end_;
   State state_ = State::ready;
   bool swallows_ = false;
-  std::string out_;  // the head, or a piece in its frame
+  std::string out_;  // the head, or a framed piece
 };
 
-// All of it, one piece at a time, and the end.
+// Copies the whole body, one piece at a time, then ends it.
 Async<> copy_body(BodyReader& from, BodyWriter& to);
 
 }  // namespace warren

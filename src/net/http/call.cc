@@ -11,10 +11,11 @@ constexpr int most_early_answers = 8;  // 100, 103
 
 }  // namespace
 
-HttpCall::HttpCall(std::shared_ptr<HttpPool::Core> core, HttpUrl to, Request request,
+HttpCall::HttpCall(std::shared_ptr<HttpPool::Core> core, HttpUrl to, HttpPeer peer, Request request,
                    Clock::time_point deadline)
     : core_(std::move(core)),
       to_(std::move(to)),
+      peer_(std::move(peer)),
       request_(std::move(request)),
       deadline_(deadline) {}
 
@@ -22,10 +23,10 @@ HttpCall::~HttpCall() {
   if (!link_) return;
   bool is_over = keeps_alive_ && in_ && in_->skip_arrived() && out_ && out_->is_whole();
   if (is_over) {
-    core_->give_back(to_, std::move(link_));
+    core_->give_back(to_, peer_, std::move(link_));
   } else {
     link_.reset();
-    core_->gone(to_);
+    core_->gone(to_, peer_);
   }
 }
 
@@ -40,7 +41,7 @@ BodyReader& HttpCall::in() {
 }
 
 Async<> HttpCall::send(bool on_new_connection) {
-  auto link = co_await core_->take(to_, on_new_connection, deadline_);
+  auto link = co_await core_->take(to_, peer_, on_new_connection, deadline_);
   if (!link) co_return std::unexpected(link.error());
   link_ = *std::move(link);
   link_->begin(deadline_);
@@ -49,8 +50,8 @@ Async<> HttpCall::send(bool on_new_connection) {
   if (request_.streamed) co_return co_await out_->flush();
   auto sent = co_await out_->write(request_.body);
   if (sent) sent = co_await out_->end();
-  // The server may have closed while the request was on its way, or have said why it does not take
-  // it: answer() sees to both.
+  // The server may have closed while the request was on its way, or may have answered why it does
+  // not accept the body. answer() handles both.
   if (!sent && sent.error().code == Errc::unknown_outcome) co_return ok;
   co_return sent;
 }
@@ -61,11 +62,11 @@ Async<HttpReply> HttpCall::answer() {
   bool is_reading = request_.method == "GET" || request_.method == "HEAD";
   bool is_stale = !reply && reply.error().code == Errc::unknown_outcome && link_->is_reused() &&
                   link_->arrived().empty();
-  // What changes something may have been done already.
+  // Unless the request only reads, it may already have been executed.
   if (!is_stale || !is_reading || request_.streamed) co_return reply;
   out_.reset();
   link_.reset();
-  core_->gone(to_);
+  core_->gone(to_, peer_);
   auto sent = co_await send(true);
   if (!sent) co_return std::unexpected(sent.error());
   co_return co_await read_head();

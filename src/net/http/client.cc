@@ -136,7 +136,7 @@ Async<HttpReply> HttpClient::ask(HttpAsk ask, Clock::time_point deadline) {
     bytes += fmt::format("Content-Length: {}\r\n", ask.body.size());
   bytes += "\r\n" + ask.body;
   bool with_body = ask.method != "HEAD";
-  // The server may close an idle connection just when it is used again.
+  // The server may close an idle connection at the moment it is reused.
   bool is_reused = socket_.is_open();
   for (;;) {
     auto connected = co_await with_deadline(deadline, connect());
@@ -144,7 +144,7 @@ Async<HttpReply> HttpClient::ask(HttpAsk ask, Clock::time_point deadline) {
     auto reply = co_await with_deadline(deadline, exchange(bytes, with_body));
     if (reply) co_return reply;
     close();
-    // What changes something may have been done already.
+    // Unless the request only reads, it may already have been executed.
     bool is_reading = ask.method == "GET" || ask.method == "HEAD";
     bool may_repeat = is_reading && is_reused && reply.error().code == Errc::unknown_outcome;
     if (!may_repeat) co_return reply;

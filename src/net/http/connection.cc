@@ -13,7 +13,7 @@ using boost::system::error_code;
 namespace {
 
 constexpr std::size_t first_room = 4u << 10;
-constexpr std::size_t much = 64u << 10;  // to keep for an idle connection, or to send at once
+constexpr std::size_t much = 64u << 10;  // the most to keep while idle, or to send at once
 
 }  // namespace
 
@@ -39,7 +39,7 @@ void HttpConnection::leave() {
   if (changed_) changed_->notify();
   auto* server = std::exchange(server_, nullptr);
   auto task = std::exchange(task_, 0);
-  server->ended(place_);
+  server->ended(place_, doing(phase_));
   if (task != 0 && server->tasks_) server->tasks_->stop(task);
 }
 
@@ -50,15 +50,35 @@ bool HttpConnection::is_late(Clock::time_point now) const {
     return (reads_since_ && now - *reads_since_ > patience) ||
            (writes_since_ && now - *writes_since_ > terms.request_time);
   }
-  return now - since_ > (phase_ == Phase::idle ? terms.idle_time : terms.request_time);
+  if (phase_ == Phase::idle) return now - since_ > terms.idle_time;
+  bool is_in_head = phase_ == Phase::receiving && !is_head_whole_;
+  return now - since_ >
+         (is_in_head ? std::min(terms.head_time, terms.request_time) : terms.request_time);
 }
 
 void HttpConnection::enter(Phase phase) {
+  server_->does(place_, doing(phase_), doing(phase));
   phase_ = phase;
   since_ = server_->now_;
+  is_head_whole_ = false;
 }
 
-// What is asked for may be as long as its head says, and that was checked.
+// A connection whose request was refused waits for its client to leave; it can go at any time.
+HttpServer::Doing HttpConnection::doing(Phase phase) {
+  switch (phase) {
+    case Phase::idle:
+      return HttpServer::Doing::idle;
+    case Phase::receiving:
+    case Phase::refusing:
+      return HttpServer::Doing::asking;
+    case Phase::working:
+    case Phase::sending:
+      return HttpServer::Doing::other;
+  }
+  return HttpServer::Doing::other;
+}
+
+// The buffer may grow to the length that the head announces. That length was checked.
 void HttpConnection::make_room() {
   if (begin_ == end_) begin_ = end_ = 0;
   if (begin_ == 0 && end_ == 0 && in_.size() > much) {
@@ -94,13 +114,13 @@ void HttpConnection::start_receiving() {
 void HttpConnection::on_received(error_code error, std::size_t count) {
   is_receiving_ = false;
   if (phase_ == Phase::working) return on_received_ahead(error, count);
-  if (phase_ == Phase::sending) {  // it was begun while there was work; see to it when all is sent
+  if (phase_ == Phase::sending) {  // started during the work: handled when all is sent
     has_ended_ = bool(error);
     end_ += count;
     return;
   }
   if (error) return leave();
-  if (phase_ == Phase::refusing) return receive();  // and forget it
+  if (phase_ == Phase::refusing) return receive();  // and drop it
   end_ += count;
   proceed();
 }
@@ -118,6 +138,7 @@ bool HttpConnection::serve_one() {
   std::string_view bytes(in_.data() + begin_, end_ - begin_);
   auto state = parse_head(bytes, head_);
   if (phase_ == Phase::idle) enter(Phase::receiving);
+  is_head_whole_ = state == HeadState::whole;
   if (state == HeadState::partial) return false;
   if (state == HeadState::wrong) {
     refuse(head_.problem, head_.what);
@@ -163,7 +184,7 @@ bool HttpConnection::serve_streamed(std::uint64_t most) {
   return phase_ != Phase::working;
 }
 
-// The bytes of the head would be in the way of what follows it.
+// Copies the head out of the buffer, to make room for what follows it.
 void HttpConnection::keep_head() {
   kept_.assign(in_, begin_, head_.size);
   begin_ += head_.size;
@@ -171,7 +192,7 @@ void HttpConnection::keep_head() {
   head_.size = head_.body_size = 0;
 }
 
-// The client may still be sending: if we closed at once, it would not see why.
+// The client may still be sending. If we closed at once, it would not see the reason.
 void HttpConnection::refuse(int status, std::string_view what) {
   answer_.clear();
   answer_.status = status;
@@ -197,7 +218,7 @@ void HttpConnection::dispatch() {
   watch();
 }
 
-// What a library throws ends one request, not the service.
+// An exception from a library ends one request, not the service.
 HttpServer::Work HttpConnection::handled() {
   try {
     return server_->handler_(head_.request, answer_);
@@ -215,7 +236,7 @@ void HttpConnection::failed(const std::exception& thrown) {
 }
 
 awaitable<void> HttpConnection::finish(std::shared_ptr<HttpConnection> self, awaitable<void> work) {
-  // Not within the call that started it.
+  // Do not run within the call that started the work.
   co_await asio::post(self->socket_.get_executor(), asio::use_awaitable);
   struct Otherwise {
     HttpConnection* connection;
@@ -258,8 +279,8 @@ void HttpConnection::answered() {
   begin_ += head_.size + head_.body_size;
 }
 
-// What was answered before does not wait for what takes longer. What the socket does not take now,
-// and what is wrong with it, is seen when all is sent.
+// Earlier answers do not wait for work that takes longer. Whatever the socket does not take now,
+// and any error, is handled when all is sent.
 void HttpConnection::flush() {
   error_code ignored;
   if (sent_ < out_.size()) sent_ += write_some(std::string_view(out_).substr(sent_), ignored);
@@ -270,13 +291,13 @@ std::size_t HttpConnection::write_some(std::string_view bytes, error_code& error
   return socket_.write_some(asio::buffer(bytes), error);
 }
 
-// Mostly it is taken at once.
+// Usually the socket takes everything at once.
 void HttpConnection::send() {
   error_code error;
   sent_ += write_some(std::string_view(out_).substr(sent_), error);
   if (error && error != asio::error::would_block) return leave();
   if (sent_ == out_.size()) return after_sending();
-  // Who takes it byte by byte does not get more time.
+  // A client that reads byte by byte does not get more time.
   if (phase_ != Phase::sending) enter(Phase::sending);
   if (tls_) {
     socket_.async_wait(awaited_for_writing(), [self = shared_from_this()](error_code failed) {

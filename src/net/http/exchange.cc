@@ -1,4 +1,4 @@
-// What a connection does while there is work for its request.
+// What a connection does while its request is worked on.
 #include "net/http/exchange.h"
 
 #include <boost/asio/redirect_error.hpp>
@@ -53,7 +53,7 @@ Async<> HttpConnection::upgrade(std::string protocol) {
   co_return co_await writer_->flush();
 }
 
-// Reads on without moving what is there: the request, or a piece that somebody looks at.
+// Continues reading without moving the buffered bytes: the request, or a piece that is in use.
 void HttpConnection::watch() {
   if (is_receiving_ || has_ended_) return;
   if (begin_ == end_) {
@@ -65,7 +65,7 @@ void HttpConnection::watch() {
 
 void HttpConnection::on_received_ahead(error_code error, std::size_t count) {
   has_ended_ = bool(error);
-  // Of an upgraded connection, one side may end before the other.
+  // On an upgraded connection, one side may end before the other.
   if (error && !(is_upgraded_ && error == asio::error::eof)) return leave();
   end_ += count;
   watch();
@@ -97,7 +97,7 @@ Async<bool> HttpConnection::more() {
   co_return fail(Errc::cancelled, "the client left, or the server is stopped");
 }
 
-// What was answered before goes first.
+// Earlier answers are sent first.
 Async<> HttpConnection::send(std::string_view bytes) {
   auto left = [] { return fail(Errc::cancelled, "the client left, or the server is stopped"); };
   while (!bytes.empty()) {
@@ -133,7 +133,8 @@ awaitable<void> HttpConnection::wait_writable() {
 
 void HttpConnection::finish_streaming() {
   if (!is_upgraded_ && !writer_->is_whole()) return cut_off();
-  // What the client still sends would reset the connection before it has read the answer.
+  // If the client is still sending, closing would reset the connection before it has read the
+  // answer.
   was_refused_ = is_upgraded_ || (reader_ && !reader_->skip_arrived());
   ends_after_sending_ = was_refused_ || !keeps_alive_;
   was_told_to_continue_ = false;
@@ -145,7 +146,8 @@ void HttpConnection::finish_streaming() {
   after_sending();
 }
 
-// An answer that ends with its connection would be taken for whole.
+// If the body ends with the connection, a normal close would make it look complete. So reset
+// instead.
 void HttpConnection::cut_off() {
   error_code ignored;
   if (server_ && tls_) tls_->stream.leave_silently();

@@ -1,6 +1,6 @@
 #pragma once
-// What the work for a request may do beyond filling in its answer: read the request's body as it
-// comes, send the answer's as it is found, or take the connection over.
+// What the work for a request can do besides filling in its answer: read the request's body as it
+// arrives, send the answer's body as it is produced, or take over the connection.
 //
 //   awaitable<void> find(const HttpRequest& request, HttpAnswer& answer) {
 //     answer.type = "application/x-ndjson";
@@ -10,8 +10,8 @@
 //     std::ignore = co_await lines.end();
 //   }
 //
-// When the client leaves, the work is cancelled. An answer that was begun and not ended is cut off,
-// so that nobody takes it for a whole one.
+// When the client leaves, the work is cancelled. An answer that was begun but not ended is cut off,
+// so that no client takes it for complete.
 #include <optional>
 #include <string>
 
@@ -22,16 +22,17 @@ namespace warren {
 class HttpExchange {
  public:
   virtual ~HttpExchange() = default;
-  // The body of the request, if HttpTerms::stream_limit has one for it. What is not read of it costs
-  // the connection, unless it has arrived already.
+  // The body of the request, if HttpTerms::stream_limit allows one. If the work does not read it
+  // all, the connection is closed afterwards, unless the rest has already arrived.
   virtual BodyReader& in() = 0;
-  // Takes status, type and headers from the answer. Without a length the body is sent in chunks, and
-  // to clients of HTTP/1.0 until the connection is closed. Once.
+  // Takes status, type and headers from the answer. Without a length the body is sent in chunks,
+  // or, to an HTTP/1.0 client, until the connection closes. Call it once.
   virtual BodyWriter& begin(std::optional<std::uint64_t> length = std::nullopt) = 0;
-  // Sends 101 with the answer's headers. From here on in() and out() are the bytes of the
-  // connection, both ways, until the work is done. Errc::invalid: the client did not ask for it.
+  // Sends 101 with the answer's headers. From then on in() and out() are the bytes of the
+  // connection in both directions, until the work is done. Errc::invalid: the client did not ask
+  // for an upgrade.
   virtual Async<> upgrade(std::string protocol) = 0;
-  virtual BodyWriter& out() = 0;  // what begin() or upgrade() began
+  virtual BodyWriter& out() = 0;  // the writer from begin() or upgrade()
 };
 
 }  // namespace warren

@@ -10,7 +10,7 @@ namespace warren {
 
 namespace {
 
-constexpr std::size_t most_digits = 15;  // no sum of such sizes overflows soon
+constexpr std::size_t most_digits = 15;  // so that no sum of such sizes overflows soon
 
 }  // namespace
 
@@ -46,7 +46,7 @@ Result<BodyParser::Step> BodyParser::take(std::string_view bytes) {
   }
 }
 
-// False: the line is not there yet.
+// Returns false if the line is not complete yet.
 Result<bool> BodyParser::take_line(std::string_view bytes, Step& step) {
   auto longest = state_ == State::chunk_end    ? 0
                  : state_ == State::chunk_size ? most_digits

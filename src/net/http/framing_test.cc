@@ -13,14 +13,14 @@ namespace {
 
 struct Outcome {
   std::string body = {};
-  std::string rest = {};  // behind the body
+  std::string rest = {};  // after the body
   std::string problem = {};
   bool is_whole = false;
 
   bool operator==(const Outcome&) const = default;
 };
 
-// As a connection would see these bytes: so many more each time, and what was used is gone.
+// Feeds the bytes as a connection would: a few more each time, after dropping those already used.
 template <class Cut>
 Outcome read_body(BodyEnd end, std::string_view bytes, Cut cut) {
   BodyParser parser(end);

@@ -1,8 +1,8 @@
 #pragma once
-// Bodies of lines: answers that are sent a line at a time, as NDJSON is, and bodies read so.
+// Bodies made of lines: writes answers line by line, as in NDJSON, and reads such bodies.
 //
-//   HttpLines lines(*request.exchange);               // the answer has its status and type by then
-//   co_await lines.send("{…}\n");                     // begins it
+//   HttpLines lines(*request.exchange);               // set the answer's status and type before
+//   co_await lines.send("{…}\n");                     // begins the answer
 //   co_await lines.end();
 #include <optional>
 #include <string>
@@ -12,22 +12,22 @@
 
 namespace warren {
 
-// The client would like its answer as NDJSON.
+// Whether the client asks for NDJSON.
 bool wants_lines(const HttpRequest& request);
 
 class HttpLines {
  public:
   explicit HttpLines(HttpExchange& exchange) : exchange_(exchange) {}
 
-  // Whole lines, one or several. Waits until the socket took them; then the client has them. Errors
-  // as those of BodyWriter::write.
+  // Sends one or several complete lines, and waits until the socket has taken them. Errors as for
+  // BodyWriter::write.
   Async<> send(std::string lines);
   Async<> end();
   bool has_begun() const { return out_ != nullptr; }
 
  private:
   HttpExchange& exchange_;
-  BodyWriter* out_ = nullptr;  // of the exchange
+  BodyWriter* out_ = nullptr;  // the exchange's
 };
 
 class LineReader {
@@ -35,15 +35,15 @@ class LineReader {
   // Errc::overloaded: a line is longer than `most`.
   LineReader(BodyReader& from, std::size_t most) : from_(from), most_(most) {}
 
-  // The next line, without its end; none: that was all. Errc::protocol: the body ends within a line.
-  // Other errors are those of BodyReader::read.
+  // The next line, without its line end. Returns nullopt at the end of the body. Errc::protocol:
+  // the body ends within a line. Other errors as for BodyReader::read.
   Async<std::optional<std::string>> next();
 
  private:
   BodyReader& from_;
   std::size_t most_;
   std::string rest_;
-  std::size_t looked_at_ = 0;  // of the rest, without finding an end
+  std::size_t looked_at_ = 0;  // bytes of the rest already searched for a line end
 };
 
 }  // namespace warren

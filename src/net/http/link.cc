@@ -18,7 +18,7 @@ Async<> writable(Transport& transport) {
   co_return ok;
 }
 
-// A wait that was cancelled ends like one that was not: whoever is cancelled finds out here.
+// A cancelled wait returns like any other, so check for cancellation here.
 Async<> still_wanted(Clock::time_point until) {
   auto state = co_await asio::this_coro::cancellation_state;
   if (is_cancelled(state)) co_return fail(Errc::cancelled, "the caller left");

@@ -17,13 +17,13 @@ class HttpLink final : public HttpWire {
   Async<bool> more() override;
   Async<> send(std::string_view bytes) override;
 
-  // For the next call: up to its answer, only the deadline counts.
+  // Starts the next call. Until its answer begins, only the deadline counts.
   void begin(Clock::time_point deadline);
-  // From here on the server may be silent for one piece_time.
+  // From now on the server may be silent for one piece_time.
   void expect_body() { read_time_ = piece_time_; }
-  // From here on it may be silent for as long as it likes.
+  // From now on it may be silent for any time.
   void lift_deadline() { deadline_ = Clock::time_point::max(); }
-  // Open, and silent as it should be between two calls.
+  // Whether it is open and has no unread bytes, as it should be between two calls.
   bool is_fresh();
   bool is_reused() const { return is_reused_; }
   Clock::time_point used_at() const { return used_at_; }

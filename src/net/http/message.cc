@@ -12,7 +12,7 @@ namespace {
 
 char small(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + ('a' - 'A')) : c; }
 
-// What a method or the name of a header may be made of.
+// The characters allowed in methods and header names.
 constexpr auto token_letters = [] {
   std::array<bool, 256> is{};
   for (unsigned char c : std::string_view("!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyz"
@@ -46,7 +46,7 @@ HeadState wrong(HttpHead& head, int status, std::string_view what) {
   return HeadState::wrong;
 }
 
-// http://host/path, as one asks a proxy.
+// Strips the authority from http://host/path, the form used with proxies.
 std::string_view without_authority(std::string_view target) {
   for (std::string_view scheme : {"http://", "https://"})
     if (target.starts_with(scheme)) {
@@ -65,7 +65,7 @@ HeadState parse_first_line(std::string_view line, HttpHead& head) {
   auto target = without_authority(line.substr(first + 1, last - first - 1));
   if (!is_token(request.method) || target.empty() || target.contains(' ') || !is_text(target))
     return wrong(head, 400, "this is no request");
-  // The preface of HTTP/2 is answered and left at that.
+  // The HTTP/2 preface gets an answer, and nothing more.
   bool is_preface = request.method == "PRI" && version == "HTTP/2.0";
   if (version != "HTTP/1.1" && version != "HTTP/1.0" && !is_preface)
     return wrong(head, version.starts_with("HTTP/") ? 505 : 400, "HTTP/1.1 is spoken here");
@@ -80,7 +80,7 @@ HeadState parse_first_line(std::string_view line, HttpHead& head) {
   return HeadState::whole;
 }
 
-// Whether a list like "close, TE" has this word.
+// Whether a list such as "close, TE" contains this word.
 bool names(std::string_view list, std::string_view word) {
   while (!list.empty()) {
     auto each = list.substr(0, list.find(','));
@@ -101,10 +101,11 @@ struct Seen {
   bool length = false, host = false;
 };
 
-// Headers that say where the request ends, what becomes of the connection, or whom it is for.
+// Handles headers that say where the request ends, what happens to the connection, or which host is
+// meant.
 HeadState obey(const HttpHeader& header, HttpHead& head, Seen& seen) {
   if (same_word(header.name, "host")) {
-    // Of two, one program in the way takes the first and another the last.
+    // With two Host headers, one program on the way may use the first and another the last.
     if (std::exchange(seen.host, true)) return wrong(head, 400, "there is one Host at most");
   } else if (same_word(header.name, "content-length")) {
     if (seen.length || head.is_chunked || !read_length(header.value, head.body_size))
@@ -158,7 +159,7 @@ void HttpAnswer::clear() {
 HeadState parse_head(std::string_view bytes, HttpHead& head) {
   head.body_size = 0;
   head.waits_for_continue = head.is_chunked = head.wants_upgrade = false;
-  head.request.header_count = 0;  // the rest of the array may be of another request
+  head.request.header_count = 0;  // the rest of the array may come from an earlier request
   head.request.body = {};
   auto end = bytes.find("\r\n\r\n");
   if (end == bytes.npos)
@@ -219,7 +220,7 @@ HeadState parse_status_line(std::string_view line, HttpReplyHead& head, bool& is
   return HeadState::whole;
 }
 
-// Headers that say where the answer ends, or what becomes of the connection.
+// Handles headers that say where the answer ends, or what happens to the connection.
 HeadState obey(const HttpHeader& header, HttpReplyHead& head, bool is_old) {
   bool has_end = head.end.kind != BodyEnd::by_close;
   if (same_word(header.name, "content-length")) {

@@ -6,13 +6,14 @@ namespace warren {
 
 namespace {
 
-std::string name_of(const HttpUrl& to) {
-  return (to.is_tls ? "https://" : "http://") + authority_of(to);
+std::string name_of(const HttpUrl& to, const HttpPeer& peer = {}) {
+  auto name = (to.is_tls ? "https://" : "http://") + authority_of(to);
+  return peer.id.empty() ? name : name + " " + peer.id;
 }
 
 }  // namespace
 
-// A place in the line for a connection; whoever leaves it lets the next one look.
+// A place in the queue for a connection. Leaving it wakes the next one.
 struct HttpPool::Core::Place {
   std::list<Event>& line;
   std::list<Event>::iterator at;
@@ -23,7 +24,7 @@ struct HttpPool::Core::Place {
   }
 };
 
-// A connection that is counted and is not there yet.
+// A connection that is counted but not established yet.
 struct HttpPool::Core::Slot {
   Core& core;
   const std::string& name;
@@ -47,9 +48,9 @@ std::unique_ptr<HttpLink> HttpPool::Core::take_idle(Origin& origin) {
   return nullptr;
 }
 
-Async<std::unique_ptr<HttpLink>> HttpPool::Core::take(HttpUrl to, bool anew,
+Async<std::unique_ptr<HttpLink>> HttpPool::Core::take(HttpUrl to, HttpPeer peer, bool anew,
                                                       Clock::time_point deadline) {
-  auto name = name_of(to);
+  auto name = name_of(to, peer);
   auto& origin = origins_[name];
   std::optional<Place> place;
   for (;;) {
@@ -80,6 +81,8 @@ Async<std::unique_ptr<HttpLink>> HttpPool::Core::take(HttpUrl to, bool anew,
   Slot slot{*this, name};
   place.reset();
   auto connected = co_await connect(std::move(to), deadline);
+  if (connected && peer.confirm)
+    if (auto confirmed = peer.confirm(); !confirmed) connected = std::unexpected(confirmed.error());
   slot.is_used = connected.has_value();
   co_return connected;
 }
@@ -97,18 +100,19 @@ Async<std::unique_ptr<HttpLink>> HttpPool::Core::connect(HttpUrl to, Clock::time
   co_return std::make_unique<HttpLink>(std::move(*transport), terms_.piece_time);
 }
 
-void HttpPool::Core::give_back(const HttpUrl& to, std::unique_ptr<HttpLink> link) {
+void HttpPool::Core::give_back(const HttpUrl& to, const HttpPeer& peer,
+                               std::unique_ptr<HttpLink> link) {
   if (is_stopped_ || !link->is_fresh()) {
     link.reset();
-    return gone(to);
+    return gone(to, peer);
   }
-  auto& origin = origins_[name_of(to)];
+  auto& origin = origins_[name_of(to, peer)];
   origin.idle.push_back(std::move(link));
   if (!origin.line.empty()) origin.line.front().notify();
   sweep_later();
 }
 
-void HttpPool::Core::gone(const HttpUrl& to) { free_slot(name_of(to)); }
+void HttpPool::Core::gone(const HttpUrl& to, const HttpPeer& peer) { free_slot(name_of(to, peer)); }
 
 void HttpPool::Core::free_slot(const std::string& name) {
   auto found = origins_.find(name);

@@ -11,11 +11,12 @@ namespace warren {
 struct HttpPool::Core : std::enable_shared_from_this<HttpPool::Core> {
   Core(asio::any_io_executor executor, HttpPoolTerms terms);
 
-  // The call that has it gives it back or says that it is gone. With `anew`, none that was used
-  // before.
-  Async<std::unique_ptr<HttpLink>> take(HttpUrl to, bool anew, Clock::time_point deadline);
-  void give_back(const HttpUrl& to, std::unique_ptr<HttpLink> link);
-  void gone(const HttpUrl& to);
+  // The call gives the link back, or reports that it is gone. With `anew`, the link is a new
+  // connection.
+  Async<std::unique_ptr<HttpLink>> take(HttpUrl to, HttpPeer peer, bool anew,
+                                        Clock::time_point deadline);
+  void give_back(const HttpUrl& to, const HttpPeer& peer, std::unique_ptr<HttpLink> link);
+  void gone(const HttpUrl& to, const HttpPeer& peer);
   void drop_idle(Clock::time_point used_before);
   void stop();
   Counters counters() const;
@@ -23,9 +24,9 @@ struct HttpPool::Core : std::enable_shared_from_this<HttpPool::Core> {
 
  private:
   struct Origin {
-    std::list<std::unique_ptr<HttpLink>> idle;  // the one that was used last at the end
-    std::size_t open = 0;                       // the idle ones among them
-    std::list<Event> line;                      // of calls that wait
+    std::list<std::unique_ptr<HttpLink>> idle;  // the most recently used at the end
+    std::size_t open = 0;                       // includes the idle ones
+    std::list<Event> line;                      // calls that wait
   };
   struct Place;
   struct Slot;

@@ -32,7 +32,7 @@ TEST_CASE("the head of a request is taken apart without copying it") {
   CHECK(head.waits_for_continue);
   CHECK(head.request.header("x-latitude") == "52.1");
   CHECK(head.request.header("authorization").empty());
-  // Nothing of it is left when the next one is read into the same head.
+  // Nothing of it remains when the next request is parsed into the same head.
   REQUIRE(parse_head("GET http://h:80/p HTTP/1.0\r\n\r\n", head) == HeadState::whole);
   CHECK(head.request.path == "/p");
   CHECK(head.request.header("x-latitude").empty());
@@ -151,7 +151,7 @@ TEST_CASE("a client gets its burst and then its rate, whatever the others do") {
   CHECK(limit.admits(alice, now + 201ms));
   CHECK(limit.admits(alice, now + 201ms));
   CHECK(!limit.admits(alice, now + 201ms));
-  // Neighbours in one /64 are one client.
+  // Addresses in one /64 are one client.
   auto one = asio::ip::make_address("2001:db8::1"), other = asio::ip::make_address("2001:db8::2");
   for (int i = 0; i < 20; ++i) CHECK(limit.admits(one, now));
   CHECK(!limit.admits(other, now));

@@ -9,7 +9,7 @@ namespace warren {
 
 namespace {
 
-// Nothing in it begins a line of its own or a second request, and where it ends is for us to say.
+// Nothing in it can start a header line or a second request, and it does not state its own length.
 bool is_one_request(const HttpAsk& ask) {
   auto is_word = [](std::string_view text) {
     return !text.empty() && std::ranges::all_of(text, [](char c) { return c > ' ' && c != 0x7f; });
@@ -46,7 +46,7 @@ HttpPool::~HttpPool() { core_->stop(); }
 
 Async<std::unique_ptr<HttpCall>> HttpPool::begin(HttpUrl to, HttpAsk ask,
                                                  std::optional<BodyEnd> streamed,
-                                                 Clock::time_point deadline) {
+                                                 Clock::time_point deadline, HttpPeer peer) {
   ensure(!streamed || (ask.body.empty() && *streamed != until_close),
          "a body that is streamed has a length or comes in chunks");
   if (!is_one_request(ask))
@@ -55,15 +55,17 @@ Async<std::unique_ptr<HttpCall>> HttpPool::begin(HttpUrl to, HttpAsk ask,
                             .head = head_of(to, ask, streamed),
                             .body = std::move(ask.body),
                             .streamed = streamed};
-  std::unique_ptr<HttpCall> call(new HttpCall(core_, std::move(to), std::move(request), deadline));
+  std::unique_ptr<HttpCall> call(
+      new HttpCall(core_, std::move(to), std::move(peer), std::move(request), deadline));
   auto sent = co_await call->send(false);
   if (!sent) co_return std::unexpected(sent.error());
   co_return call;
 }
 
 Async<HttpReply> HttpPool::ask(HttpUrl to, HttpAsk ask, Clock::time_point deadline,
-                               std::size_t most) {
-  auto call = co_await begin(std::move(to), std::move(ask), std::nullopt, deadline);
+                               std::size_t most, HttpPeer peer) {
+  auto call =
+      co_await begin(std::move(to), std::move(ask), std::nullopt, deadline, std::move(peer));
   if (!call) co_return std::unexpected(call.error());
   auto reply = co_await (*call)->answer();
   if (!reply) co_return reply;

@@ -1,5 +1,5 @@
 #pragma once
-// Asks HTTP servers, many at a time, over connections that are kept for the next call.
+// Sends requests to HTTP servers, many at a time, over connections that are kept for later calls.
 //
 //   HttpPool pool(executor, {});
 //   HttpAsk ask{"POST", "/v1/segments/7"};
@@ -8,9 +8,11 @@
 //   auto reply = co_await (*call)->answer();              // status and headers
 //   while (…) co_await (*call)->in().read();
 //
-// A call owns its connection until its answer was read to the end. A call that is given up before
-// closes it: neither side takes half of something for the whole. There are at most so many
-// connections to each origin (scheme, host and port), and so many calls that wait for one, in order.
+// A call owns its connection until its answer has been read completely. If the call is dropped
+// before that, the connection is closed, so neither side takes half a body for a complete one. The
+// number of connections to each origin (scheme, host, port and peer) is limited, and so is the number of
+// calls that wait for one. They are served in order.
+#include <functional>
 #include <memory>
 #include <optional>
 
@@ -23,13 +25,27 @@ namespace warren {
 
 struct HttpPoolTerms {
   std::size_t most_connections = 16;  // to each origin
-  std::size_t most_waiting = 256;     // calls, for each origin
+  std::size_t most_waiting = 256;     // calls waiting, for each origin
   std::chrono::milliseconds idle_time = 30s;
   std::chrono::milliseconds connect_time = 5s;
-  // How long a server may be silent within the body of its answer, or not take what it is sent.
+  // The longest that a server may be silent within the body of its answer, or take nothing of what
+  // we send.
   std::chrono::milliseconds piece_time = 10s;
-  std::uint64_t most_body = 4ull << 30;          // of an answer
+  std::uint64_t most_body = 4ull << 30;          // in an answer
   std::optional<TlsContext> tls = std::nullopt;  // for https://: see tls_for_client
+};
+
+// Tells apart the servers that listen at one address one after the other. A connection to one of them is
+// never used for another.
+struct HttpPeer {
+  HttpPeer() = default;
+  HttpPeer(std::string who, std::function<Result<>()> confirms)
+      : id(std::move(who)), confirm(std::move(confirms)) {}
+
+  std::string id = {};
+  // Called after each new connection is made and before anything is sent on it: checks that the peer is
+  // the one that accepted it. The call fails with its error.
+  std::function<Result<>()> confirm = nullptr;
 };
 
 class HttpLink;
@@ -38,20 +54,28 @@ class HttpCall;
 class HttpPool {
  public:
   HttpPool(asio::any_io_executor executor, HttpPoolTerms terms);
-  // Calls may outlive it; their connections are closed when they end.
+  // Calls may outlive the pool. Their connections are closed when they end.
   ~HttpPool();
 
-  // Connects, or takes a connection that is free, and sends the request with the body it has. With
-  // `streamed` the body is written through out() instead. The deadline is that of the whole call;
-  // for a connection that is upgraded, it ends with the answer, and the caller bounds what follows.
-  // Errors: invalid (https:// without TLS, a head with line ends), unavailable, denied (a
-  // certificate), timeout, overloaded (too many wait), unknown_outcome.
+  // Connects, or takes an idle connection, and sends the request with its body. With `streamed` the
+  // body is written through out() instead. The deadline covers the whole call. If the connection is
+  // upgraded, it covers only the answer, and the caller limits the rest. Errors: invalid (https://
+  // without TLS, or line ends in the head), unavailable, denied (a certificate), timeout,
+  // overloaded (too many wait), unknown_outcome.
   Async<std::unique_ptr<HttpCall>> begin(HttpUrl to, HttpAsk ask, std::optional<BodyEnd> streamed,
-                                         Clock::time_point deadline);
-  // The same, and all of the answer. Errc::overloaded: its body is longer than `most`.
+                                         Clock::time_point deadline, HttpPeer peer);
+  Async<std::unique_ptr<HttpCall>> begin(HttpUrl to, HttpAsk ask, std::optional<BodyEnd> streamed,
+                                         Clock::time_point deadline) {
+    return begin(std::move(to), std::move(ask), streamed, deadline, HttpPeer());
+  }
+  // Like begin(), and reads the whole answer. Errc::overloaded: its body is longer than `most`.
+  Async<HttpReply> ask(HttpUrl to, HttpAsk ask, Clock::time_point deadline, std::size_t most,
+                       HttpPeer peer);
   Async<HttpReply> ask(HttpUrl to, HttpAsk ask, Clock::time_point deadline,
-                       std::size_t most = 16u << 20);
-  // Drops connections that nobody uses.
+                       std::size_t most = 16u << 20) {
+    return this->ask(std::move(to), std::move(ask), deadline, most, HttpPeer());
+  }
+  // Closes idle connections.
   void drop_idle();
 
   struct Counters {
@@ -63,7 +87,7 @@ class HttpPool {
   struct Core;  // for HttpCall
 
  private:
-  std::shared_ptr<Core> core_;  // owners: this, and the calls
+  std::shared_ptr<Core> core_;  // owners: this pool and its calls
 };
 
 // One request and its answer. One coroutine may write while another reads.
@@ -73,31 +97,33 @@ class HttpCall {
   HttpCall(const HttpCall&) = delete;
   HttpCall& operator=(const HttpCall&) = delete;
 
-  // Of the request, for begin() with `streamed`: write, then end(). A server may answer before it has
-  // taken all: after a write that failed, answer() may still say why.
+  // The request's body, for begin() with `streamed`: write, then end(). The server may answer
+  // before it has read everything, so after a failed write answer() may still return the reason.
   BodyWriter& out();
-  // Waits for the head of the answer; its body follows through in(). Reading requests (GET, HEAD)
-  // whose connection turns out to be stale are sent once more. Errors: protocol, timeout,
+  // Waits for the head of the answer. Its body is read through in(). If the connection turns out to
+  // be stale, a request that only reads (GET, HEAD) is sent once more. Errors: protocol, timeout,
   // unknown_outcome, cancelled.
   Async<HttpReply> answer();
-  // After an answer. When that is 101, in() and out() are the bytes of the connection, both ways.
+  // After answer(). If the status is 101, in() and out() are the bytes of the connection, both
+  // ways.
   BodyReader& in();
 
  private:
   friend class HttpPool;
-  // The request: its head, and its body or how the one that is streamed ends.
+  // The head of the request, and its body or how its streamed body ends.
   struct Request {
     std::string method, head, body;
     std::optional<BodyEnd> streamed;
   };
-  HttpCall(std::shared_ptr<HttpPool::Core> core, HttpUrl to, Request request,
+  HttpCall(std::shared_ptr<HttpPool::Core> core, HttpUrl to, HttpPeer peer, Request request,
            Clock::time_point deadline);
   Async<> send(bool on_new_connection);
   Async<HttpReply> read_head();
 
   std::shared_ptr<HttpPool::Core> core_;
   HttpUrl to_;
-  Request request_;  // kept for sending it once more
+  HttpPeer peer_;
+  Request request_;  // kept so that it can be sent again
   Clock::time_point deadline_;
   std::unique_ptr<HttpLink> link_;
   std::optional<BodyWriter> out_ = {};

@@ -44,7 +44,7 @@ awaitable<void> takes_over(const HttpRequest& request) {
   std::ignore = co_await copy_body(request.exchange->in(), request.exchange->out());
 }
 
-// Says what it was asked; returns a body; lets wait for ever.
+// Echoes the request, sends a body back, or never answers, depending on the path.
 HttpServer::Handler origin_of(Seen& seen) {
   return [&seen](const HttpRequest& request, HttpAnswer& answer) -> HttpServer::Work {
     if (request.path == "/never") return never(seen);
@@ -65,7 +65,7 @@ HttpTerms origin_terms() {
   return terms;
 }
 
-// A reverse proxy: what a request says is said to the origin, and the other way round.
+// A reverse proxy: forwards requests to the origin and its answers to the client.
 struct Proxy {
   HttpPool& pool;
   HttpUrl to;
@@ -117,7 +117,7 @@ HttpServer::Handler proxy_to(Proxy& proxy) {
   };
 }
 
-// A server of few words: to whatever it hears it says these, and ends.
+// A server that answers anything with fixed bytes, then closes.
 struct Stranger {
   tcp::acceptor acceptor;
   std::vector<std::string> pieces;
@@ -158,7 +158,7 @@ Async<HttpReply> ask(HttpPool& pool, HttpUrl to, std::string path, std::string m
   return pool.ask(std::move(to), std::move(question), Clock::now() + limit);
 }
 
-// Begun, and held until it is let go.
+// Begins a call and keeps it until the result is dropped.
 Async<std::unique_ptr<HttpCall>> begun(HttpPool& pool, HttpUrl to, std::string path,
                                        std::optional<BodyEnd> body = {}) {
   HttpAsk question{body ? "POST" : "GET", std::move(path)};
@@ -231,6 +231,45 @@ TEST_CASE("a connection that the server closed is replaced, also for what change
   });
 }
 
+TEST_CASE(
+    "a connection to one peer is not used for another, and a peer that is not confirmed is sent "
+    "nothing") {
+  with_origin([](HttpServer& server, Seen&) -> awaitable<void> {
+    HttpPool pool(co_await asio::this_coro::executor, {});
+    auto url = *parse_web_url(server.url());
+    int confirmed = 0;
+    auto peer_called = [&confirmed](std::string id) {
+      return HttpPeer(std::move(id), [&confirmed]() -> Result<> {
+        ++confirmed;
+        return ok;
+      });
+    };
+    for (std::string id : {"one", "one", "two", "one"}) {
+      HttpAsk question{"GET", "/a"};
+      auto peer = peer_called(id);
+      auto deadline = Clock::now() + 20s;
+      auto reply = co_await pool.ask(url, std::move(question), deadline, 1000, std::move(peer));
+      REQUIRE(reply);
+    }
+    CHECK(pool.counters().connected == 2);
+    CHECK(pool.counters().reused == 2);
+    CHECK(confirmed == 2);
+
+    auto requests = server.counters().requests;
+    HttpPeer stranger("three",
+                      []() -> Result<> { return fail(Errc::unavailable, "it is another"); });
+    HttpAsk question{"POST", "/a", "X-Secret: do not tell\r\n", "body"};
+    auto deadline = Clock::now() + 20s;
+    auto reply = co_await pool.ask(url, std::move(question), deadline, 1000, std::move(stranger));
+    REQUIRE(!reply);
+    CHECK(reply.error().code == Errc::unavailable);
+    CHECK(reply.error().what == "it is another");
+    CHECK(co_await ask(pool, url, "/a"));
+    CHECK(server.counters().requests == requests + 1);
+    CHECK(pool.counters().waiting == 0);
+  });
+}
+
 TEST_CASE("so many connections and so many who wait, in order, and no more") {
   with_origin([](HttpServer& server, Seen&) -> awaitable<void> {
     HttpPoolTerms terms;
@@ -265,14 +304,14 @@ TEST_CASE("so many connections and so many who wait, in order, and no more") {
               lets_go(pool, url, *std::move(one)));
     CHECK(order == "ab");
     CHECK(pool.counters().open == 2);
-    // Who waits for too long gives up.
+    // A call that waits for too long gives up.
     auto three = co_await begun(pool, url, "/three");
     REQUIRE(three);
     auto late = co_await ask(pool, url, "/late", "GET", 100ms);
     REQUIRE(!late);
     CHECK(late.error().code == Errc::timeout);
     CHECK(pool.counters().waiting == 0);
-    // Another origin has its own.
+    // Another origin has connections of its own.
     auto other = url;
     other.host = "localhost";
     CHECK(co_await ask(pool, other, "/a"));
@@ -444,7 +483,7 @@ TEST_CASE("a call that a closing server may not have seen is repeated only when 
     auto executor = co_await asio::this_coro::executor;
     tcp::endpoint anywhere(asio::ip::address_v4::loopback(), 0);
     tcp::acceptor acceptor(executor, anywhere);
-    // Answers the first request of each connection, and closes when it has heard the second.
+    // Answers the first request of each connection, and closes when the second arrives.
     auto serves = [](tcp::acceptor& on) -> awaitable<void> {
       for (;;) {
         auto socket = co_await on.async_accept(asio::use_awaitable);

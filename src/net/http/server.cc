@@ -2,7 +2,6 @@
 
 #include <boost/asio/ip/v6_only.hpp>
 #include <boost/asio/redirect_error.hpp>
-#include <ranges>
 
 #include "base/log.h"
 #include "net/http/connection.h"
@@ -13,6 +12,10 @@ using asio::ip::tcp;
 using boost::system::error_code;
 
 namespace {
+
+constexpr int most_compared = 64;
+// A connection this young may not have had time to send anything.
+constexpr auto fresh_time = 1s;
 
 // Whom an address belongs to, as far as one can see: the /64 of IPv6.
 asio::ip::address customer(const asio::ip::address& client) {
@@ -109,34 +112,66 @@ void HttpServer::welcome(tcp::socket socket) {
   if (error) return;
   ++counters_.accepted;
   ++by_client_[customer(ip)];
-  connections_.push_front(std::make_shared<HttpConnection>(*this, std::move(socket), ip));
-  connections_.front()->start(connections_.begin());
+  auto& idle = doing(Doing::idle);
+  idle.push_front(std::make_shared<HttpConnection>(*this, std::move(socket), ip));
+  auto made = idle.front();
+  made->start(idle.begin());
 }
 
 bool HttpServer::has_room_for(const asio::ip::address& client) {
   auto known = by_client_.find(customer(client));
   if (terms_.most_from && known != by_client_.end() && known->second >= terms_.most_from(client))
     return false;
-  if (connections_.size() < terms_.most_connections) return true;
-  std::shared_ptr<HttpConnection> longest;  // the oldest of them are at the end of the list
-  for (const auto& each : std::views::reverse(connections_))
-    if (each->is_idle() && (!longest || each->since() < longest->since())) longest = each;
-  if (longest) longest->leave();
-  return longest != nullptr;
+  if (connection_count() < terms_.most_connections) return true;
+  auto one = dispensable();
+  if (one) one->leave();
+  return one != nullptr;
 }
 
-void HttpServer::ended(std::list<std::shared_ptr<HttpConnection>>::iterator connection) {
+// The connection that has been idle for longest. If even that one has only just arrived, one whose request
+// is incomplete: among the oldest of those, one of the address with the most connections.
+std::shared_ptr<HttpConnection> HttpServer::dispensable() const {
+  const auto& idle = doing(Doing::idle);
+  const auto& asking = doing(Doing::asking);
+  bool is_fresh = !idle.empty() && idle.back()->since() + fresh_time >= now_;
+  if (!idle.empty() && (!is_fresh || asking.empty())) return idle.back();
+  std::shared_ptr<HttpConnection> found;
+  std::size_t most = 0;
+  int compared = 0;
+  for (auto each = asking.rbegin(); each != asking.rend() && compared < most_compared; ++each) {
+    ++compared;
+    auto count = by_client_.at(customer((*each)->client()));
+    if (count > most) {
+      most = count;
+      found = *each;
+    }
+  }
+  return found;
+}
+
+std::size_t HttpServer::connection_count() const {
+  std::size_t count = 0;
+  for (const auto& some : connections_) count += some.size();
+  return count;
+}
+
+void HttpServer::does(Connections::iterator connection, Doing before, Doing now) {
+  doing(now).splice(doing(now).begin(), doing(before), connection);
+}
+
+void HttpServer::ended(Connections::iterator connection, Doing what) {
   auto known = by_client_.find(customer((*connection)->client()));
   if (--known->second == 0) by_client_.erase(known);
-  connections_.erase(connection);
+  doing(what).erase(connection);
   fewer_.notify();
 }
 
 void HttpServer::end_all() {
-  while (!connections_.empty()) {
-    auto last = connections_.front();
-    last->leave();
-  }
+  for (auto& some : connections_)
+    while (!some.empty()) {
+      auto last = some.front();
+      last->leave();
+    }
 }
 
 void HttpServer::look_at_clock() {
@@ -151,19 +186,21 @@ void HttpServer::look_at_clock() {
 }
 
 awaitable<void> HttpServer::sweep() {
-  auto interval = std::min({Clock::duration(1s), Clock::duration(terms_.idle_time / 4),
-                            Clock::duration(terms_.request_time / 4)});
+  auto interval =
+      std::min({Clock::duration(1s), Clock::duration(terms_.idle_time / 4),
+                Clock::duration(terms_.request_time / 4), Clock::duration(terms_.head_time / 4)});
   for (;;) {
     co_await sleep_for(interval);
     auto state = co_await asio::this_coro::cancellation_state;
     if (is_cancelled(state)) co_return;
     look_at_clock();
-    for (auto next = connections_.begin(); next != connections_.end();) {
-      auto connection = *next++;
-      if (!connection->is_late(now_)) continue;
-      ++counters_.timeouts;
-      connection->leave();
-    }
+    for (auto& some : connections_)
+      for (auto next = some.begin(); next != some.end();) {
+        auto connection = *next++;
+        if (!connection->is_late(now_)) continue;
+        ++counters_.timeouts;
+        connection->leave();
+      }
   }
 }
 
@@ -171,16 +208,17 @@ awaitable<void> HttpServer::drain(Clock::time_point deadline) {
   is_draining_ = true;
   error_code ignored;
   acceptor_.close(ignored);
-  for (auto next = connections_.begin(); next != connections_.end();) {
+  auto& idle = doing(Doing::idle);
+  for (auto next = idle.begin(); next != idle.end();) {
     auto connection = *next++;
-    if (connection->is_idle()) connection->leave();
+    connection->leave();
   }
-  while (!connections_.empty() && Clock::now() < deadline) co_await fewer_.wait(deadline);
+  while (connection_count() > 0 && Clock::now() < deadline) co_await fewer_.wait(deadline);
 }
 
 HttpServer::Counters HttpServer::counters() const {
   auto counters = counters_;
-  counters.connections = connections_.size();
+  counters.connections = connection_count();
   return counters;
 }
 
@@ -194,8 +232,15 @@ HttpServer::Handler reading(std::function<HttpAnswer(const HttpRequest&)> answer
   };
 }
 
-// localhost, or the address itself; with or without the port.
+// localhost, or the address itself; with or without the port. Of the other names the port is that of
+// whoever passes requests on.
 bool HttpServer::is_here(std::string_view host) const {
+  auto colon = host.rfind(':');
+  auto digits = colon == host.npos ? std::string_view() : host.substr(colon + 1);
+  bool has_port = colon != host.npos && digits.find_first_not_of("0123456789") == digits.npos;
+  auto bare = has_port ? host.substr(0, colon) : host;
+  for (const auto& name : terms_.names)
+    if (same_word(bare, name) || same_word(bare, "[" + name + "]")) return true;
   for (const auto& name : {std::string("localhost"), terms_.address, "[" + terms_.address + "]"})
     if (host == name || host == fmt::format("{}:{}", name, port_)) return true;
   return false;

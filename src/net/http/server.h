@@ -14,7 +14,11 @@
 //
 // No connection has a timer: a sweep looks at all of them now and then, and ends those that are
 // idle, that take too long to say what they want, or that do not read what they are told. When
-// there are as many as allowed, whoever was idle for longest makes room.
+// there are as many as allowed, one makes room for the next: the one that has been idle for
+// longest, or else one whose request is incomplete. Of the 64 oldest of those it is one of the
+// address with the most connections, so that a client with thousands of half-sent requests
+// displaces its own.
+#include <array>
 #include <boost/asio/ip/tcp.hpp>
 #include <functional>
 #include <list>
@@ -33,14 +37,18 @@ namespace warren {
 struct HttpTerms {
   std::string address = "127.0.0.1";
   unsigned short port = 0;  // any that is free
-  std::size_t most_connections = 64;
+  std::size_t most_connections = 256;
   std::size_t most_body = 0;  // 413 beyond
   // A request for a name that is not this machine's is refused, since a
   // browser may be led here by a foreign page under a name of its own.
   bool is_for_this_machine = true;
+  // Other names that requests may have then, such as those that a proxy on this machine passes on.
+  std::vector<std::string> names = {};
   // From the first byte of a request to its last, and for an answer that was given at once. What is
   // streamed has so long for each piece.
   std::chrono::milliseconds request_time = 10s;
+  std::chrono::milliseconds head_time =
+      5s;  // part of that: for a handshake, or for the lines before the body
   std::chrono::milliseconds idle_time = 60s;
   std::chrono::milliseconds silence_time = 1h;  // of the client, on an upgraded connection
   // Lines that each answer has.
@@ -88,6 +96,10 @@ class HttpServer {
 
  private:
   friend class HttpConnection;
+  using Connections = std::list<std::shared_ptr<HttpConnection>>;
+  // A connection waits for a request, is receiving one, or is being answered.
+  enum class Doing : std::uint8_t { idle, asking, other };
+
   HttpServer(asio::ip::tcp::acceptor acceptor, HttpTerms terms, Handler handler);
   Async<> accept(TaskGroup& tasks);
   void welcome(asio::ip::tcp::socket socket);
@@ -95,16 +107,25 @@ class HttpServer {
   awaitable<void> sweep();
   void look_at_clock();
   void end_all();
-  void ended(std::list<std::shared_ptr<HttpConnection>>::iterator connection);
+  std::shared_ptr<HttpConnection> dispensable() const;
+  Connections& doing(Doing what) { return connections_[static_cast<std::size_t>(what)]; }
+  const Connections& doing(Doing what) const {
+    return connections_[static_cast<std::size_t>(what)];
+  }
+  std::size_t connection_count() const;
+  void does(Connections::iterator connection, Doing before, Doing now);
+  void ended(Connections::iterator connection, Doing what);
   bool is_here(std::string_view host) const;
 
   asio::ip::tcp::acceptor acceptor_;
   HttpTerms terms_;
   Handler handler_;
   unsigned short port_;
-  std::list<std::shared_ptr<HttpConnection>> connections_;  // owners: this, and what is under way
-  std::map<asio::ip::address, std::size_t> by_client_;      // how many connections it has
-  TaskGroup* tasks_ = nullptr;                              // while it runs
+  // By what they do; those that have done it for longest are last. Owners: this, and what is under
+  // way.
+  std::array<Connections, 3> connections_;
+  std::map<asio::ip::address, std::size_t> by_client_;  // how many connections it has
+  TaskGroup* tasks_ = nullptr;                          // while it runs
   Event fewer_;
   Counters counters_;
   Clock::time_point now_;  // as of the last sweep

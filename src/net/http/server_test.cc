@@ -11,13 +11,13 @@ using asio::ip::tcp;
 
 namespace {
 
-// What the server says to these bytes, until it closes or has nothing more to say.
-std::string answer_to(const std::string& bytes) {
+// What the server answers to these bytes, until it closes or has nothing more to send.
+std::string answer_to(const std::string& bytes, const HttpTerms& terms = {}) {
   asio::io_context io;
   auto handler = reading([](const HttpRequest& request) {
     return HttpAnswer{.body = fmt::format("{}|{}", request.path, request.query)};
   });
-  auto server = HttpServer::listen(io.get_executor(), HttpTerms{}, handler);
+  auto server = HttpServer::listen(io.get_executor(), terms, handler);
   REQUIRE(server);
   std::string said;
   auto ask = [](HttpServer& to, std::string request, std::string& answer) -> awaitable<void> {
@@ -71,6 +71,20 @@ TEST_CASE("what is led here under a foreign name, or wants to change something, 
   CHECK(answer_to("GET / HTTP/1.1\r\nHost: evil.example\r\n\r\n").starts_with("HTTP/1.1 421 "));
   CHECK(answer_to("GET / HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 421 "));
   CHECK(answer_to("DELETE / HTTP/1.1\r\nHost: localhost\r\n\r\n").starts_with("HTTP/1.1 405 "));
+}
+
+TEST_CASE("a request may have the names that a proxy on this machine passes on, with any port") {
+  HttpTerms terms;
+  terms.names = {"agents.example", "2001:db8::1"};
+  auto status = [&](const std::string& host) {
+    return answer_to("GET / HTTP/1.1\r\nHost: " + host + "\r\n\r\n", terms).substr(9, 3);
+  };
+  for (std::string host : {"agents.example", "Agents.Example:8443", "agents.example:80",
+                           "[2001:db8::1]:443", "localhost"})
+    CHECK_MESSAGE(status(host) == "200", host);
+  for (std::string host : {"example", "agents.example.evil", "evil:agents.example",
+                           "agents.example:x", "", "localhost:1"})
+    CHECK_MESSAGE(status(host) == "421", host);
 }
 
 TEST_CASE("nonsense is answered with 400 and the end of the connection") {

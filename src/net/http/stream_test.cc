@@ -8,7 +8,7 @@ using namespace asio::experimental::awaitable_operators;
 
 namespace {
 
-// What the handlers tell the tests.
+// What the handlers report to the tests.
 struct Seen {
   int began = 0, left = 0, ended = 0;
   std::uint64_t bytes = 0;
@@ -16,7 +16,7 @@ struct Seen {
   std::optional<Error> error = {};
 };
 
-// Counts a work that ended in whatever way.
+// Counts the end of the work, however it ends.
 struct Leaving {
   Seen& seen;
   explicit Leaving(Seen& by) : seen(by) { ++seen.began; }
@@ -45,14 +45,14 @@ awaitable<void> sized(const HttpRequest& request, std::uint64_t announced, std::
   if (!written) CHECK(written.error().code == Errc::invalid);
 }
 
-// Begins and does not come to an end.
+// Begins an answer and does not finish it.
 awaitable<void> breaks(const HttpRequest& request, bool throws) {
   auto& body = request.exchange->begin();
   CHECK(co_await body.write("half of it"));
   if (throws) throw std::runtime_error("a library");
 }
 
-// As much as is taken, until the client leaves.
+// Sends as much as the client takes, until it leaves.
 awaitable<void> floods(const HttpRequest& request, Seen& seen) {
   Leaving leaving(seen);
   auto& body = request.exchange->begin();
@@ -222,7 +222,7 @@ TEST_CASE("who writes waits for who reads, and who does not read is left") {
   with_streams(std::move(terms), [](HttpServer& server, Seen& seen) -> awaitable<void> {
     auto client = co_await client_of(server);
     co_await client.say("GET /floods HTTP/1.1\r\n\r\n");
-    // Far longer than one piece may take: it goes on for as long as somebody reads.
+    // Much longer than one piece may take: the work continues for as long as the client reads.
     auto began = Clock::now();
     std::array<char, 65536> room{};
     std::uint64_t heard = 0;
@@ -230,7 +230,7 @@ TEST_CASE("who writes waits for who reads, and who does not read is left") {
       heard += co_await client.socket.async_read_some(asio::buffer(room), asio::use_awaitable);
     CHECK(seen.left == 0);
     CHECK(heard > 0);
-    // What is on the way is bounded by what the two sockets hold.
+    // The amount in transit is limited by the two sockets' buffers.
     co_await until_left(seen);
     CHECK(seen.bytes < heard + (32u << 20));
     CHECK(server.counters().timeouts == 1);
@@ -255,7 +255,7 @@ TEST_CASE("work is cancelled when its client leaves, and not when more requests 
     }
     co_await until_left(seen, 2);
     while (server.counters().connections > 0) co_await sleep_for(1ms);
-    // What was asked ahead is answered when its turn comes.
+    // A pipelined request is answered in its turn.
     auto client = co_await client_of(server);
     co_await client.say("GET /lines HTTP/1.1\r\n\r\n");
     CHECK(co_await client.hears("line\":1"));
@@ -354,7 +354,7 @@ TEST_CASE("a body that nobody reads costs the connection, unless it was there al
     co_await client.say("POST /c HTTP/1.1\r\nContent-Length: 500000\r\n\r\nhello");
     CHECK(co_await client.hears("POST /c"));
     CHECK(client.bytes.contains("Connection: close\r\n"));
-    // It hears the answer although it goes on sending.
+    // The client gets the answer although it keeps sending.
     co_await client.say(std::string(499'995, 'x') + "GET /d HTTP/1.1\r\n\r\n");
     client.socket.shutdown(tcp::socket::shutdown_send);
     CHECK(!(co_await client.rest()).contains("GET /d"));
@@ -370,7 +370,7 @@ TEST_CASE("who waits to be told to send a body is told when it is read") {
     CHECK(co_await client.hears("HTTP/1.1 100 Continue\r\n\r\n"));
     co_await client.say("body");
     CHECK(co_await client.hears("4 bytes"));
-    // One whose body is not wanted is told the answer instead.
+    // If the body is not wanted, the client gets the answer instead.
     auto other = co_await client_of(server);
     co_await other.say("POST /a HTTP/1.1\r\n" + expects);
     CHECK(co_await other.hears("POST /a"));
@@ -394,7 +394,7 @@ TEST_CASE("a body that stops to come, or whose client leaves, ends the work") {
       while (seen.bytes < 10) co_await sleep_for(1ms);
     }
     co_await until_left(seen, 2);
-    // One that is slow, and slower than all of this, is waited for.
+    // A client that is slow, even longer in total than the limit, is not cut off.
     auto slow = co_await client_of(server);
     co_await slow.say("POST /counts HTTP/1.1\r\nContent-Length: 8\r\n\r\n");
     for (int i = 0; i < 8; ++i) {

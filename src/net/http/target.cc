@@ -74,7 +74,7 @@ std::string_view next_part(std::string_view& path) {
 std::optional<std::string> query_value(std::string_view query, std::string_view name) {
   std::optional<std::string> found;
   each_pair(query, [&](std::string_view, std::string_view key, std::string_view value) {
-    // Names that somebody encoded for no reason are not ours.
+    // Only plain names match: our names need no percent-encoding.
     if (key == name) found = percent_decoded(value).value_or("");
     return !found;
   });

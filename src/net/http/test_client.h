@@ -1,5 +1,5 @@
 #pragma once
-// For tests: a server, and a client that says and hears bytes.
+// For tests: a server, and a client that sends and receives raw bytes.
 #include <doctest/doctest.h>
 
 #include <array>
@@ -23,14 +23,14 @@ inline HttpTerms public_terms() {
 struct Client {
   asio::ip::tcp::socket socket;
   std::string bytes = {};
-  boost::system::error_code error = {};  // with which the connection ended
+  boost::system::error_code error = {};  // that ended the connection
 
   awaitable<void> say(std::string words) {
     boost::system::error_code ignored;
     co_await asio::async_write(socket, asio::buffer(words),
                                asio::redirect_error(asio::use_awaitable, ignored));
   }
-  // Until this is among what was heard, or the connection ends.
+  // Reads until these words have arrived, or the connection ends.
   awaitable<bool> hears(std::string words) {
     std::array<char, 65536> room{};
     while (!bytes.contains(words)) {
@@ -47,14 +47,19 @@ struct Client {
   }
 };
 
-inline awaitable<Client> client_of(HttpServer& server) {
+// `from`: an address of this machine.
+inline awaitable<Client> client_of(HttpServer& server, std::string from = "127.0.0.1") {
   asio::ip::tcp::socket socket(co_await asio::this_coro::executor);
+  if (from != "127.0.0.1") {
+    socket.open(asio::ip::tcp::v4());
+    socket.bind({asio::ip::make_address(from), 0});
+  }
   asio::ip::tcp::endpoint endpoint(asio::ip::make_address("127.0.0.1"), server.port());
   co_await socket.async_connect(endpoint, asio::use_awaitable);
   co_return Client{std::move(socket)};
 }
 
-// Runs the body beside a server that answers like this.
+// Runs the body beside a server with this handler.
 template <class... Args>
 void with_server(HttpTerms terms, HttpServer::Handler handler,
                  awaitable<void> (*body)(HttpServer&, Args&...), Args&... args) {

@@ -1,6 +1,6 @@
 #pragma once
-// TLS for servers and clients of HTTP. Certificates and keys are PEM texts, wherever they came from:
-// a file, a Secret, a setting.
+// TLS for HTTP servers and clients. Certificates and keys are PEM texts; they may come from a file,
+// a Secret or a setting.
 #include <string>
 
 #include "redis/connection/tls.h"
@@ -10,14 +10,15 @@ namespace warren {
 using redis::TlsContext;
 
 struct PemPair {
-  std::string certificate;  // ours first, then those that signed it
+  std::string certificate;  // ours first, then the issuers'
   std::string key;
 };
 
-// Errc::invalid says what is wrong with the texts, and repeats nothing of them.
+// Errc::invalid says what is wrong with the texts, without quoting them.
 Result<TlsContext> tls_for_server(const PemPair& own);
-// Trusts whom the CA signed, or, without one, whom this system trusts. The server's certificate must
-// be for the host of the URL. A client may have a certificate of its own.
+// Trusts certificates signed by the CA, or, without one, those that this system trusts. The
+// server's certificate must be valid for the URL's host. The client may present its own
+// certificate.
 Result<TlsContext> tls_for_client(const std::string& ca = {}, const PemPair& own = {});
 
 }  // namespace warren

@@ -222,7 +222,7 @@ TEST_CASE("who does not speak TLS gets no answer, and costs nobody else theirs")
         HttpPool pool(co_await asio::this_coro::executor, short_of_time);
         auto url = *parse_web_url(server.url());
         url.is_tls = true;
-        // It takes the greeting for the beginning of a request.
+        // The server takes the TLS greeting for the start of a request.
         auto reply = co_await ask(pool, url, "/a");
         REQUIRE(!reply);
         CHECK(reply.error().code == Errc::timeout);

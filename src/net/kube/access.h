@@ -1,6 +1,6 @@
 #pragma once
-// What we may do, found out before it is needed: so that a role that lacks a verb is told at the start,
-// with the rule that is missing.
+// Checks our permissions before they are needed, so that a role that lacks a verb is reported at
+// startup, with the missing rule.
 #include "net/kube/client.h"
 
 namespace warren::kube {

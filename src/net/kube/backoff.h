@@ -1,5 +1,6 @@
 #pragma once
-// How long to wait before the next try: longer each time, and anew after a time without failures.
+// How long to wait before the next attempt: longer each time, and short again after a time without
+// failures.
 #include "base/clock.h"
 
 namespace warren::kube {
@@ -13,8 +14,8 @@ class Backoff {
  public:
   explicit Backoff(BackoffTerms terms = {}) : terms_(terms) {}
 
-  // `chance` is between 0 and 1: many that failed together do not come back together. Up to twice the
-  // time that it is without chance.
+  // `chance` is between 0 and 1 and spreads retries, so that clients that failed together do not
+  // retry together. It at most doubles the pause.
   Clock::duration on_failure(Clock::time_point now, double chance);
 
  private:

@@ -25,7 +25,7 @@ std::optional<Difference> Cache::put(Object object) {
 std::optional<Difference> Cache::remove(const Object& object) {
   auto found = objects_.find(key_of(namespace_of(object), name_of(object)));
   if (found == objects_.end()) return std::nullopt;
-  // Another one with this name was told of already.
+  // A newer object with this name has already been reported.
   if (uid_of(*found->second.object) != uid_of(object)) return std::nullopt;
   auto before = std::move(found->second.object);
   objects_.erase(found);

@@ -1,5 +1,5 @@
 #pragma once
-// A copy of objects of one kind, as a watch tells of them. Opens no socket.
+// A copy of the objects of one kind, built from what a watch reports. Opens no socket.
 #include <boost/json/value.hpp>
 #include <functional>
 #include <map>
@@ -11,21 +11,21 @@
 
 namespace warren::kube {
 
-// Shared by the cache and by whoever reads it, and never changed.
+// Shared by the cache and its readers, and never modified.
 using ObjectRef = std::shared_ptr<const Object>;
 
-// One of the two may be null.
+// Either may be null, but not both.
 struct Difference {
   ObjectRef before, after;
 };
 
 class Cache {
  public:
-  std::optional<Difference> put(Object object);  // none: it is the same version
+  std::optional<Difference> put(Object object);  // nullopt if the version is the same
   std::optional<Difference> remove(const Object& object);
-  // All there are: what is not among them is gone.
+  // These are all objects: any other is gone.
   std::vector<Difference> replace(std::vector<Object> objects);
-  // The same, one by one: between begin_replace() and end_replace() everything is put().
+  // The same, one object at a time: put() every object between begin_replace() and end_replace().
   void begin_replace();
   std::vector<Difference> end_replace();
 
@@ -36,7 +36,7 @@ class Cache {
  private:
   struct Entry {
     ObjectRef object;
-    std::uint64_t round;  // of the replacing that saw it last
+    std::uint64_t round;  // of the last replacement that contained it
   };
   std::map<std::string, Entry, std::less<>> objects_;  // by namespace/name
   std::uint64_t round_ = 0;

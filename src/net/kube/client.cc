@@ -41,7 +41,7 @@ Answer<List> list_of(Object object) {
   list.version = version_of(object);
   list.next = text_at(object, "/metadata/continue");
   auto* items = object.get_object().if_contains("items");
-  // A list without any may have null.
+  // An empty list may have null here.
   if (items && items->is_array())
     for (auto& item : items->get_array()) list.items.push_back(std::move(item));
   return list;
@@ -157,7 +157,7 @@ Asked<bool> Client::remove(Place place, RemoveTerms terms, Clock::time_point dea
   auto removed = co_await ask_object(std::move(request), deadline);
   if (!removed && removed.error().reason == Reason::not_found) co_return true;
   if (!removed) co_return std::unexpected(removed.error());
-  // A Status says that it is gone, and the object itself that it waits for something.
+  // A Status means that it is gone; the object itself means that its deletion waits for something.
   co_return text_at(*removed, "/kind") == "Status" || !is_leaving(*removed);
 }
 
@@ -219,7 +219,7 @@ Asked<std::unique_ptr<WatchStream>> Client::open_watch(std::string target,
   Request request{"GET", std::move(target)};
   auto to = access().server;
   auto ask = http_ask(request);
-  // The server ends it when its time is over; what it does not end in time is dead.
+  // The server ends the watch when its time is over. A watch that lasts longer is dead.
   auto last = Clock::now() + time + terms_.silence;
   auto call = co_await (*through)->watches.begin(std::move(to), std::move(ask), std::nullopt, last);
   if (!call) co_return std::unexpected(call.error());

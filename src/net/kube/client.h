@@ -1,17 +1,17 @@
 #pragma once
-// Asks an API server of Kubernetes, over connections that are kept.
+// Sends requests to a Kubernetes API server, over connections that are kept.
 //
 //   auto client = kube::Client::create(executor, *kube::find_access(environment));
 //   kube::Place place{kinds::stateful_sets, "search", "fleet", "scale"};
 //   auto scale = co_await (*client)->get(place, deadline);
 //
-// Every read here is authoritative: the server answers it. What many look at is watched once, by a
-// Watcher, and read from its cache.
+// Every read here is authoritative: the server answers it. Objects with many readers are watched
+// once, by a Watcher, and read from its cache.
 //
-// A 401 is tried once more with credentials that were read anew. Where the server says when to come
-// again (429, and of requests that change nothing also 5xx), it is asked again then, within the
-// deadline. A request that changes something and whose answer was lost is unknown_outcome: read the
-// object by its name.
+// After a 401, the request is sent once more with freshly loaded credentials. If the server says
+// when to retry (with 429, and for read-only requests also with 5xx), the request is repeated at
+// that time, within the deadline. If a changing request's answer was lost, the error is
+// unknown_outcome: read the object by its name.
 #include <boost/json.hpp>
 #include <functional>
 #include <memory>
@@ -28,11 +28,11 @@ namespace warren::kube {
 
 struct ClientTerms {
   double per_second = 50, burst = 100;       // requests
-  std::size_t most_object = 8u << 20;        // bytes of one answer, and of one event of a watch
+  std::size_t most_object = 8u << 20;        // bytes per answer, and per event of a watch
   std::size_t most_list = 256u << 20;        // bytes of all pages of a list
   std::size_t page = 500;                    // objects
-  std::string manager = "warren";            // of the fields that we set
-  std::chrono::milliseconds silence = 100s;  // of a watch; bookmarks come about once a minute
+  std::string manager = "warren";            // owner of the fields that we set
+  std::chrono::milliseconds silence = 100s;  // in a watch; bookmarks come about once a minute
 };
 
 struct Selection {
@@ -42,13 +42,13 @@ struct Selection {
 struct List {
   std::vector<Object> items;
   std::string version;  // to watch from
-  std::string next;     // where the next page begins; empty: that was all
+  std::string next;     // start of the next page; empty after the last one
 };
 
 enum class PatchKind { merge, strategic_merge, json };
 
 struct RemoveTerms {
-  // Errc::refused: it is another one by now.
+  // Errc::refused if the object no longer matches these.
   std::string uid = {}, version = {};
   std::optional<std::chrono::seconds> grace = {};
   enum class Dependents { in_background, in_foreground, orphaned } dependents = {};
@@ -56,12 +56,12 @@ struct RemoveTerms {
 
 struct WatchTerms {
   Selection selection = {};
-  std::string version = {};           // from there on; empty: from now
-  bool sends_initial_events = false;  // all objects first, then a bookmark that says so
-  std::chrono::seconds time = 5min;   // then the server ends it
+  std::string version = {};           // to start after; empty for now
+  bool sends_initial_events = false;  // all objects first, then a bookmark that marks their end
+  std::chrono::seconds time = 5min;   // after which the server ends it
 };
 
-// May we do this? Of all names when there is none.
+// Do we have this permission? Without a name: for all names.
 struct AccessQuestion {
   std::string verb;
   Place place;
@@ -69,28 +69,28 @@ struct AccessQuestion {
 
 class Client {
  public:
-  // Nothing is asked yet. Errc::invalid: the terms of TLS.
+  // Sends no request yet. Errc::invalid: wrong TLS settings.
   Client(const asio::any_io_executor& executor, Access access, ClientTerms terms = {});
 
   Asked<Object> get(Place place, Clock::time_point deadline);
-  // One page, after `next`; version "0" is what the server has at hand.
+  // One page, starting at `next`. Version "0" means whatever the server has in its cache.
   Asked<List> list(Place place, Selection selection, std::string next, Clock::time_point deadline);
-  // All pages. When the list is too old for its next page it begins anew.
+  // All pages. If the list has expired before its next page is read, it starts over.
   Asked<List> list_all(Place place, Selection selection, Clock::time_point deadline);
-  // The place is that of all objects of its kind. Errc::held_elsewhere: one has this name.
+  // The place names all objects of the kind. Errc::held_elsewhere: an object with this name exists.
   Asked<Object> create(Place place, Object object, Clock::time_point deadline);
-  // With the version that was read. Errc::refused: it has changed since.
+  // With the version that was read. Errc::refused: the object has changed since.
   Asked<Object> replace(Place place, Object object, Clock::time_point deadline);
   Asked<Object> patch(Place place, PatchKind kind, Object change, Clock::time_point deadline);
-  // Server-side: what it says is ours, and the rest stays. Errc::refused: another manager has one of
-  // these fields (causes), unless it is forced.
+  // Server-side apply: the given fields become ours, the others stay. Errc::refused: another
+  // manager owns one of these fields (see causes), unless it is forced.
   Asked<Object> apply(Place place, Object object, bool forces, Clock::time_point deadline);
-  // True: it is gone, or was not there. False: it is leaving.
+  // Returns true if the object is gone or did not exist, false while it is being deleted.
   Asked<bool> remove(Place place, RemoveTerms terms, Clock::time_point deadline);
   // The last lines of a container's output.
   Asked<std::string> log(Place pod, std::size_t lines, Clock::time_point deadline);
   Asked<bool> may(AccessQuestion question, Clock::time_point deadline);
-  // What changes from now on. The deadline is for its beginning.
+  // Reports changes from now on. The deadline covers only the start.
   Asked<std::unique_ptr<WatchStream>> watch(Place place, WatchTerms terms,
                                             Clock::time_point deadline);
 
@@ -104,7 +104,7 @@ class Client {
     std::string body = {}, type = {};
     std::size_t most = 0;
   };
-  // Connections with one set of certificates. Owners: this, and calls that run.
+  // Connections with one set of certificates. Owners: this client and the running calls.
   struct Pools {
     HttpPool calls, watches;
     std::uint64_t generation;

@@ -16,9 +16,9 @@ namespace warren::kube {
 namespace {
 
 constexpr auto look_again = 1min;
-constexpr auto leeway = 10s;  // before the end of what a program gave
+constexpr auto leeway = 10s;  // before a plugin's credential expires
 constexpr auto try_again = 5s;
-constexpr auto least_age = 1s;  // what is younger and refused is refused for good
+constexpr auto least_age = 1s;  // if a younger credential is refused, reloading will not help
 constexpr auto plugin_time = 60s;
 constexpr std::size_t most_secret = 1u << 20;
 
@@ -46,11 +46,11 @@ std::optional<WallClock::time_point> parse_stamp(const std::string& text) {
   if (!end) return std::nullopt;
   if (*end == '.') end += 1 + std::strspn(end + 1, "0123456789");
   if (std::string_view(end) != "Z") return std::nullopt;
-  constexpr std::time_t last = 7'258'118'400;  // 2200: a clock of nanoseconds ends in 2262
+  constexpr std::time_t last = 7'258'118'400;  // year 2200: nanosecond clocks end in 2262
   return WallClock::from_time_t(std::min(timegm(&parts), last));
 }
 
-// What the program is told: where its answer is for, and that nobody is there to be asked.
+// The plugin's input: which server its answer is for, and that it cannot ask anyone questions.
 std::string plugin_question(const Access& access, const PluginTerms& terms, const std::string& ca) {
   json::object spec{{"interactive", false}};
   if (terms.wants_cluster) {
@@ -102,7 +102,7 @@ std::string authorization(const Login& login, const std::string& token) {
 
 void CredentialMachine::on_loaded(Clock::time_point now, std::optional<Clock::duration> lasts) {
   loaded_at_ = now;
-  // What lasts hardly longer than the leeway is used for half of its time.
+  // A credential that lasts hardly longer than the leeway is used for half of its lifetime.
   load_at_ = now + (lasts ? std::max<Clock::duration>(*lasts - leeway, *lasts / 2)
                           : Clock::duration(look_again));
 }
@@ -200,7 +200,7 @@ Result<Credentials::Loaded> Credentials::load(const Access& access, Clock::time_
       loaded.tls.cert_pem = answer->pair.certificate;
       loaded.tls.key_pem = answer->pair.key;
     }
-    // One that does not say when it ends lasts until the server refuses it.
+    // Without an expiry time it lasts until the server refuses it.
     loaded.lasts = answer->lasts.value_or(std::chrono::hours(24 * 365));
   }
   if (!std::ranges::all_of(loaded.token, [](char c) { return c > ' ' && c < 0x7f; }))

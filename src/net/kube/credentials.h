@@ -1,12 +1,12 @@
 #pragma once
-// What a request shows of who we are, kept fresh: tokens are rewritten in place every hour or so, and
-// programs give some that last for minutes.
+// The credentials that requests carry, kept up to date. Token files are rewritten about every hour,
+// and credential plugins return tokens that last for minutes.
 //
 //   files       read again after a minute, and when the server answers 401
-//   a program   run again shortly before what it gave expires, and at a 401; one at a time; its
-//               output and its time are bounded
+//   a plugin    run again shortly before its credential expires, and after a 401; one at a time;
+//               its output and its time are limited
 //
-// While something new cannot be had, the old goes on being used: it may still be good.
+// While a new credential cannot be obtained, the old one is used: it may still be valid.
 #include <boost/asio/thread_pool.hpp>
 #include <optional>
 #include <string>
@@ -17,13 +17,14 @@
 
 namespace warren::kube {
 
-// When to load. Opens no file.
+// Decides when to load. Opens no file.
 class CredentialMachine {
  public:
-  // `lasts`: what was loaded expires then; none: it is looked at again after a minute.
+  // What was loaded expires after `lasts`. Without it, it is checked again after a minute.
   void on_loaded(Clock::time_point now, std::optional<Clock::duration> lasts);
   void on_failed(Clock::time_point now);
-  // The server knows us no more (401). False: it was loaded only now, and loading it again is in vain.
+  // The server rejected the credential (401). Returns false if it was only just loaded, so that
+  // loading it again would be useless.
   bool on_refused(Clock::time_point now);
 
   bool wants_load(Clock::time_point now) const { return now >= load_at_; }
@@ -34,7 +35,7 @@ class CredentialMachine {
   Clock::time_point loaded_at_ = {};
 };
 
-// What a program answered. Errc::protocol says what is wrong with it, and repeats nothing of it.
+// A plugin's answer. Errc::protocol says what is wrong with it, without quoting it.
 struct PluginAnswer {
   std::string token = {};
   PemPair pair = {};
@@ -48,15 +49,16 @@ class Credentials {
   Credentials(const asio::any_io_executor& executor, Access access);
   ~Credentials() { pool_.join(); }
 
-  // Loads what is due. An error only when there is nothing to go on with: invalid, unavailable, timeout.
+  // Loads whatever is due. Fails only if no usable credential is left: invalid, unavailable,
+  // timeout.
   Async<> freshen(Clock::time_point deadline);
-  // After a 401. False: there is nothing newer to try with.
+  // After a 401. Returns false if there is nothing newer to try.
   bool on_refused() { return machine_.on_refused(Clock::now()); }
 
   const Access& access() const { return access_; }
-  const std::string& headers() const { return headers_; }  // lines, each with its end
+  const std::string& headers() const { return headers_; }  // lines, each with its line end
   const redis::TlsSettings& tls() const { return tls_; }
-  // Grows when certificates are others: connections from before show the old ones.
+  // Grows when the certificates change: older connections still present the old ones.
   std::uint64_t generation() const { return generation_; }
 
  private:
@@ -69,7 +71,7 @@ class Credentials {
   void use(Loaded loaded);
 
   Access access_;
-  asio::thread_pool pool_{1};  // files may be on a slow disk, and programs take their time
+  asio::thread_pool pool_{1};  // files may be on a slow disk, and plugins take time
   CredentialMachine machine_;
   bool is_loading_ = false;
   Event loaded_;

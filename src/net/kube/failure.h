@@ -1,9 +1,9 @@
 #pragma once
-// What an API server refuses, in its own words: a Status object behind a status of HTTP.
+// An API server's refusal, in its own words: an HTTP status with a Status object.
 //
 //   auto made = co_await client.create(place, pod, deadline);
 //   if (!made && made.error().reason == kube::Reason::already_exists) …
-//   if (!made) co_return std::unexpected(made.error());      // a Result has the Error of it
+//   if (!made) co_return std::unexpected(made.error());      // converts to the Error of a Result
 #include <chrono>
 #include <optional>
 #include <string>
@@ -13,16 +13,16 @@
 
 namespace warren::kube {
 
-// Those that somebody acts on. The rest is in the text.
+// The reasons that some caller acts on. The text has the rest.
 enum class Reason {
-  none,  // it did not come to an answer
+  none,  // no answer was received
   invalid,
   unauthorized,
   forbidden,
   not_found,
-  already_exists,  // held_elsewhere: something has this name
-  conflict,        // refused: it has changed, or is not the one that was meant: read it again
-  expired,         // a version or a place in a list that is too old: list anew
+  already_exists,  // held_elsewhere: an object with this name exists
+  conflict,        // refused: it has changed, or a precondition failed: read it again
+  expired,         // the version or the position in a list is too old: list again
   too_many_requests,
   timeout,
   unavailable,
@@ -36,9 +36,9 @@ struct FailureCause {
 struct Failure : Error {
   Failure(Error error) : Error(std::move(error)) {}
 
-  int status = 0;  // of HTTP
+  int status = 0;  // HTTP status
   Reason reason = Reason::none;
-  std::vector<FailureCause> causes = {};  // which field is wrong, who else has it
+  std::vector<FailureCause> causes = {};  // which field is wrong, or which manager owns it
   std::optional<std::chrono::seconds> retry_after = {};
 };
 
@@ -47,10 +47,10 @@ using Answer = std::expected<T, Failure>;
 template <class T>
 using Asked = awaitable<Answer<T>>;
 
-// Of an answer with this status: its body, and the Retry-After among its headers. With `changes` the
-// request may have been carried out when the server fails in the middle: unknown_outcome.
+// Reads the body and the Retry-After header of an answer with this status. If `changes` is set and
+// the server failed midway, the request may have been executed: unknown_outcome.
 Failure failure_of(int status, std::string_view body, std::string_view headers, bool changes);
-// Of an ERROR event in a watch.
+// From an ERROR event in a watch.
 Failure failure_of_event(std::string_view status_object);
 
 }  // namespace warren::kube

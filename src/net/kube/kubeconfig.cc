@@ -49,13 +49,13 @@ std::vector<std::string> list_in(const Yaml* map, std::string_view name) {
   return words;
 }
 
-// One that is found, and the folder of its file.
+// A value that was found, and the folder of its file.
 struct Found {
   const Yaml* value = nullptr;
   fs::path folder = {};
 
   fs::path path(const std::string& name) const {
-    return name.empty() ? fs::path() : folder / name;  // an absolute one stays
+    return name.empty() ? fs::path() : folder / name;  // an absolute path stays unchanged
   }
 };
 
@@ -69,7 +69,7 @@ Found find_named(const std::vector<ConfigFile>& files, const char* list, const c
   return {};
 }
 
-// …-data wins over the file, as it does for kubectl.
+// …-data takes precedence over the file, as in kubectl.
 Result<TextSource> source_in(const Found& from, const std::string& name) {
   TextSource source;
   auto data = text_in(from.value, name + "-data");
@@ -93,7 +93,7 @@ Result<PluginTerms> plugin_in(const Yaml& exec, const fs::path& folder) {
                 terms.api_version);
   auto command = text_in(&exec, "command");
   if (command.empty()) return fail(Errc::invalid, "exec: there is no command");
-  // One with a slash is relative to the file, any other is looked up in $PATH.
+  // A command with a slash is relative to the file; any other is looked up in $PATH.
   terms.argv = {command.contains('/') ? (folder / command).string() : command};
   for (auto& word : list_in(&exec, "args")) terms.argv.push_back(std::move(word));
   if (const auto* variables = exec.find("env"))
@@ -174,7 +174,7 @@ Result<Access> access_of(const std::vector<ConfigFile>& files, std::string conte
 
 Result<ConfigFile> parse_file(const std::string& text, const fs::path& folder) {
   auto root = parse_yaml(text);
-  // Its own words may repeat the line, and a token with it.
+  // The parser's own message may quote the line, and with it a token.
   if (!root) return fail(Errc::invalid, "line {} of a kubeconfig is no YAML", root.error().line);
   return ConfigFile{*std::move(root), folder};
 }

@@ -73,7 +73,7 @@ TEST_CASE("a context names a server, whom to trust, a user and a namespace") {
   CHECK(there->tls_name == "kubernetes");
   CHECK(!there->verifies);
   CHECK(there->space == "default");
-  // The file wins: it is the one that is rewritten.
+  // The file wins, because it is kept up to date.
   CHECK(there->login.token.file == "/home/anna/.kube/robot.token");
   CHECK(there->login.token.text.empty());
 }

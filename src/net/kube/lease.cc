@@ -4,7 +4,7 @@ namespace warren::kube {
 
 namespace {
 
-// With the six digits that API servers want.
+// With six fractional digits, as API servers require.
 std::string micro_time() {
   auto stamp = iso8601(WallClock::now());
   stamp.pop_back();

@@ -1,17 +1,18 @@
 #pragma once
-// A lease that an API server keeps (coordination.k8s.io/v1), where there is no Redis.
+// A lease that an API server keeps (coordination.k8s.io/v1), for installations without Redis.
 //
 //   LeaseKeeper keeper(client, {kinds::leases, "search", "fleet-autoscale"}, "pod-7");
-//   auto held = co_await keeper.look(deadline);      // every `retry`, for as long as it is wanted
+//   auto held = co_await keeper.look(deadline);      // every `retry`, as long as it is wanted
 //   if (*held && keeper.is_held(Clock::now())) …
 //   co_await keeper.release(deadline);
 //
-// Every write carries the version that was read, so that of two only one succeeds. Clocks of others are
-// never compared: a lease is free when nothing about it has changed for its whole duration, as we saw
-// it. Who holds it stops believing so before that, counted from before his last write left.
+// Every write carries the version that was read, so only one of two concurrent writes succeeds. We
+// never compare our clock with another machine's: a lease is free when we have seen nothing about
+// it change for its whole duration. The holder stops relying on it earlier, counted from before its
+// last write was sent.
 //
-// It is no fence: a server does not look at leases when something else is written. `epoch` grows with
-// every change of holder, and may be written down where somebody does look.
+// It is not a fence: a server does not check leases when something else is written. `epoch` grows
+// with every change of holder, and can be stored wherever it will be checked.
 #include <optional>
 
 #include "net/kube/client.h"
@@ -20,26 +21,26 @@ namespace warren::kube {
 
 struct LeaseTimes {
   std::chrono::seconds duration = 15s;
-  std::chrono::seconds renew_within = 10s;  // then it is no longer believed
+  std::chrono::seconds renew_within = 10s;  // then we stop relying on it
 };
 
-// What stands in a lease.
+// The contents of a lease.
 struct LeaseRecord {
-  std::string holder = {};  // empty: nobody
+  std::string holder = {};  // empty if it is free
   std::chrono::seconds duration = {};
-  std::int64_t epoch = 0;  // transitions
+  std::int64_t epoch = 0;  // leaseTransitions
   std::string version = {};
 };
 
-// Decides; opens no socket.
+// Makes the decisions. Opens no socket.
 class LeaseMachine {
  public:
   LeaseMachine(std::string self, LeaseTimes times);
 
   enum class Step { create, renew, take, wait };
-  // Of what was read just now; null: there is no lease yet.
+  // Decides on what was just read; null if the lease does not exist yet.
   Step next(Clock::time_point now, const LeaseRecord* read);
-  // The write that left then was carried out; or it was not, or nobody knows.
+  // The write sent at that time succeeded. Not called if it failed or its outcome is unknown.
   void on_written(Clock::time_point sent, std::int64_t epoch);
   void on_released();
 
@@ -52,20 +53,20 @@ class LeaseMachine {
   std::string self_;
   LeaseTimes times_;
   std::string seen_version_;
-  Clock::time_point seen_at_ = {};  // since when it has not changed
+  Clock::time_point seen_at_ = {};  // when we first saw its current version
   Clock::time_point held_until_ = Clock::time_point::min();
   std::int64_t epoch_ = 0;
 };
 
 class LeaseKeeper {
  public:
-  // The holder is new at every start of a process.
+  // The holder's name must be new at every start of the process.
   LeaseKeeper(Client& client, Place place, std::string holder, LeaseTimes times = {});
 
-  // Reads it, and takes or renews it if that is possible. Whether it is ours now. Somebody who was
-  // quicker is no error.
+  // Reads the lease, and takes or renews it if possible. Returns whether we hold it. Losing a race
+  // to another holder is not an error.
   Asked<bool> look(Clock::time_point deadline);
-  // Lets the next one in at once.
+  // Lets the next holder in at once.
   Asked<bool> release(Clock::time_point deadline);
   bool is_held(Clock::time_point now) const { return machine_.is_held(now); }
   std::int64_t epoch() const { return machine_.epoch(); }

@@ -122,7 +122,7 @@ TEST_CASE("so many requests at once, then so many in a second, and none behind i
   CHECK(*bucket.take(now, now + 1s) == 100ms);
   CHECK(*bucket.take(now, now + 1s) == 200ms);
   CHECK(!bucket.take(now, now + 250ms));
-  CHECK(*bucket.take(now, now + 1s) == 300ms);  // what was refused took nobody's turn
+  CHECK(*bucket.take(now, now + 1s) == 300ms);  // the refused request reserved no turn
   now += 10s;
   for (int i = 0; i < 3; ++i) CHECK(*bucket.take(now, now + 1s) == 0s);
   CHECK(*bucket.take(now, now + 1s) > 0s);
@@ -145,7 +145,7 @@ TEST_CASE("credentials are read again after a minute, shortly before they end, a
   CHECK(machine.on_refused(start + 5min));
   CHECK(machine.wants_load(start + 5min));
   machine.on_loaded(start + 5min, 1h);
-  CHECK(!machine.on_refused(start + 5min + 10ms));  // it is the server, or we, not its age
+  CHECK(!machine.on_refused(start + 5min + 10ms));  // just reloaded: its age is not the cause
   machine.on_failed(start + 2h);
   CHECK(!machine.wants_load(start + 2h + 4s));
   CHECK(machine.wants_load(start + 2h + 5s));

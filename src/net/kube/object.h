@@ -1,7 +1,7 @@
 #pragma once
-// Objects of Kubernetes as JSON, and what is read of any of them. There are no generated types: an
-// object that a server of another version sends keeps what we know nothing of. For .cc files: it
-// includes Boost.JSON.
+// Kubernetes objects as JSON, and the fields that all of them have. There are no generated types:
+// if a server of another version sends fields that we do not know, the object keeps them. Include
+// this only in .cc files: it includes Boost.JSON.
 #include <boost/json.hpp>
 #include <cstdint>
 #include <string>
@@ -15,11 +15,11 @@ namespace json = boost::json;
 
 using Object = json::value;
 
-// Errc::protocol: not one JSON object, or nested deeper than any of Kubernetes is.
+// Errc::protocol: not a single JSON object, or nested deeper than any Kubernetes object.
 Result<Object> parse_object(std::string_view text);
 json::parse_options object_options();
 
-// By JSON pointer: "/spec/replicas". What is not there, or of another kind, is empty.
+// By JSON pointer: "/spec/replicas". A value that is missing or of another type counts as empty.
 std::string_view text_at(const Object& object, std::string_view pointer);
 std::int64_t number_at(const Object& object, std::string_view pointer, std::int64_t otherwise);
 bool flag_at(const Object& object, std::string_view pointer);
@@ -29,13 +29,13 @@ inline std::string_view name_of(const Object& object) { return text_at(object, "
 inline std::string_view namespace_of(const Object& object) {
   return text_at(object, "/metadata/namespace");
 }
-// Another one with the same name has another.
+// A new object with the same name has a new uid.
 inline std::string_view uid_of(const Object& object) { return text_at(object, "/metadata/uid"); }
-// Opaque: two are equal or not, and none is newer.
+// Opaque: two versions are equal or not, and cannot be ordered.
 inline std::string_view version_of(const Object& object) {
   return text_at(object, "/metadata/resourceVersion");
 }
-// It was deleted, and waits for its finalizers or its processes.
+// It was deleted, but waits for its finalizers or its processes.
 inline bool is_leaving(const Object& object) {
   return !text_at(object, "/metadata/deletionTimestamp").empty();
 }

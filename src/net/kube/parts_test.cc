@@ -77,7 +77,7 @@ TEST_CASE("a server that fails in the middle of a change leaves the outcome unkn
   CHECK(failure_of(500, "", "", true).code == Errc::unknown_outcome);
   CHECK(failure_of(504, "", "", true).code == Errc::unknown_outcome);
   CHECK(failure_of(500, "", "", false).code == Errc::unavailable);
-  // A proxy in front of it may answer with anything.
+  // A proxy in front of the server may answer with anything.
   CHECK(failure_of(502, "<html>", "", false).what == "the API server answered 502");
 }
 
@@ -133,7 +133,7 @@ TEST_CASE("a copy tells what is new, what has changed and what is gone") {
   REQUIRE(changed);
   CHECK(version_of(*changed->before) == "10");
   CHECK(version_of(*cache.find("n", "a")) == "11");
-  // It was replaced by another one, whose beginning was told before its end.
+  // It was replaced by another object, whose creation was reported before its own deletion.
   CHECK(cache.put(pod("a", "2", "13")));
   CHECK(!cache.remove(pod("a", "1", "12")));
   CHECK(cache.find("n", "a"));

@@ -8,7 +8,7 @@ namespace warren::kube {
 
 namespace {
 
-// Of any kind: dots and colons are allowed in some, and nothing that means something in a path.
+// Valid for any kind: some kinds allow dots and colons. Rejects characters with a meaning in paths.
 Result<> check_part(std::string_view part) {
   auto is_usual = [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||

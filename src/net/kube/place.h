@@ -10,7 +10,7 @@
 namespace warren::kube {
 
 struct Kind {
-  std::string_view group;  // empty: the core group
+  std::string_view group;  // empty for the core group
   std::string_view version;
   std::string_view plural;
   bool is_namespaced = true;
@@ -33,14 +33,14 @@ inline constexpr Kind access_reviews{"authorization.k8s.io", "v1", "selfsubjecta
 
 struct Place {
   Kind kind;
-  std::string space = {};        // the namespace; empty: of all of them
-  std::string name = {};         // empty: all
+  std::string space = {};        // the namespace; empty for all of them
+  std::string name = {};         // empty for all
   std::string subresource = {};  // scale, status, log, …
 };
 
 using QueryWords = std::vector<std::pair<std::string_view, std::string>>;
 
-// Errc::invalid: a name with which a path would lead elsewhere. A word without a value is left out.
+// Errc::invalid: a name that would lead the path elsewhere. Words without a value are left out.
 Result<std::string> target_of(const Place& place, const QueryWords& query = {});
 std::string text_of(const Place& place);  // for people: statefulsets/fleet in search
 

@@ -1,5 +1,5 @@
 #pragma once
-// How often a server is asked: so many at once, then so many in a second. Opens no socket.
+// Limits how often a server is asked: a burst at once, then a fixed rate. Opens no socket.
 #include <optional>
 
 #include "base/clock.h"
@@ -10,13 +10,13 @@ class TokenBucket {
  public:
   TokenBucket(double per_second, double burst);
 
-  // Reserves the next turn: how long to wait for it. None: it would come after the deadline, and
-  // nothing is reserved.
+  // Reserves the next turn and returns how long to wait for it. Returns nullopt, and reserves
+  // nothing, if the turn would come after the deadline.
   std::optional<Clock::duration> take(Clock::time_point now, Clock::time_point deadline);
 
  private:
   double per_second_, burst_;
-  double tokens_;  // below zero: that many wait already
+  double tokens_;  // if negative, that many already wait
   Clock::time_point filled_at_ = {};
 };
 

@@ -1,5 +1,5 @@
 #pragma once
-// One watch of an API server: what changes, as it changes.
+// One watch of an API server: reports changes as they happen.
 //
 //   while (auto change = co_await stream.next()) {
 //     if (!*change) break;                            // the server has ended it: watch again
@@ -16,11 +16,11 @@
 namespace warren::kube {
 
 struct Change {
-  // Of a bookmark the object has nothing but a version, up to which all has been told.
+  // The object of a bookmark contains only a version: everything up to it has been reported.
   enum Type { added, modified, removed, bookmark } type;
   Object object;
 
-  // A bookmark behind all objects that were there at the beginning.
+  // Whether this is the bookmark that follows all objects that existed at the start.
   bool ends_initial() const;
 };
 
@@ -28,9 +28,10 @@ class WatchStream {
  public:
   WatchStream(std::unique_ptr<HttpCall> call, std::size_t most_event);
 
-  // Errors, after each of which it is over: refused with Reason::expired (what came after our version
-  // is no longer known: list anew), other refusals, protocol, overloaded (an event is longer than
-  // allowed), timeout (silent for longer than bookmarks take), unknown_outcome (the line was cut).
+  // After any error the watch is over: refused with Reason::expired (the changes since our version
+  // are no longer known: list again), other refusals, protocol, overloaded (an event is too long),
+  // timeout (silent for longer than the interval of bookmarks), unknown_outcome (the connection was
+  // cut).
   Asked<std::optional<Change>> next();
 
  private:

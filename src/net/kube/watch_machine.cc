@@ -27,7 +27,7 @@ void WatchMachine::on_began(Clock::time_point now) {
 
 void WatchMachine::on_change(std::string version) {
   said_something_ = true;
-  // What is streamed before its end is no version to watch from.
+  // While the initial list is streamed, versions cannot be watched from.
   if (!is_streaming_ && !version.empty()) version_ = std::move(version);
 }
 
@@ -41,12 +41,13 @@ void WatchMachine::on_failed(Clock::time_point now, const Failure& why, double c
   bool was_streaming = next(now).kind == Step::stream_list;
   is_streaming_ = false;
   if (why.reason == Reason::expired) {
-    // Once at once: that is how a watch goes on after a long silence.
+    // The first time, list again at once: this is normal after a long silence.
     bool had_version = !version_.empty();
     version_.clear();
     if (had_version) return;
   }
-  // "sendInitialEvents is forbidden", of a server that cannot. One whose etcd is too old is silent.
+  // A server that does not support it answers "sendInitialEvents is forbidden". One whose etcd is
+  // too old stays silent.
   bool cannot = why.reason == Reason::invalid || why.code == Errc::timeout;
   if (was_streaming && cannot) {
     terms_.streams = false;

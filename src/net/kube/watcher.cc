@@ -118,11 +118,12 @@ void Watcher::tell(const std::optional<Difference>& difference) {
   for (const auto& hears : hears_) hears(*difference);
 }
 
-// Different ones, so that many that began together do not come back together; and it ends for a list.
+// Random, so that watchers that started together do not return together. Never later than the next
+// list.
 std::chrono::seconds Watcher::watch_time() {
   auto time = std::chrono::seconds(300 + static_cast<int>(300 * chance()));
   auto rest = std::chrono::ceil<std::chrono::seconds>(machine_.relist_at() - Clock::now());
-  bool is_relist = rest <= 0s;  // this is the list
+  bool is_relist = rest <= 0s;  // this watch is the list
   return is_relist ? time : std::min(time, rest);
 }
 

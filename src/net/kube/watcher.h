@@ -1,12 +1,12 @@
 #pragma once
-// A copy of all objects of one kind in one namespace, kept by one watch however many look at it.
+// A copy of all objects of one kind in one namespace, kept by one watch for any number of readers.
 //
 //   Watcher pods(client, {kinds::pods, "sandboxes"}, {.labels = "app=openhands-runtime"});
 //   tasks.start("kube.watch", pods.run());
-//   auto seen = pods.find("openhands-runtime-7");       // of the cache: maybe late
+//   auto seen = pods.find("openhands-runtime-7");       // from the cache: may be out of date
 //
-// What is read here may be older than what the server has, also right after a write of one's own. Before
-// something is destroyed ask the server: Client::get, and a precondition with what it said.
+// The cache may be older than the server's data, even right after our own write. Before you destroy
+// something, ask the server with Client::get, and use its answer as a precondition.
 #include <optional>
 #include <random>
 
@@ -16,11 +16,11 @@
 
 namespace warren::kube {
 
-// What a cache says.
+// An answer from a cache.
 struct Cached {
-  ObjectRef object;     // null: there was none
-  bool is_synced;       // false: not all objects were seen yet, and "none" says nothing
-  Clock::duration age;  // since the watch was last heard
+  ObjectRef object;     // null if there was none
+  bool is_synced;       // if false, a missing object may still exist
+  Clock::duration age;  // since the watch last received something
 };
 
 class Watcher {
@@ -29,15 +29,15 @@ class Watcher {
 
   Watcher(Client& client, Place place, Selection selection = {}, WatchMachineTerms terms = {});
 
-  // Until it is cancelled. Never gives up.
+  // Runs until cancelled. Never gives up.
   awaitable<void> run();
 
   Cached find(std::string_view name) const;
   std::vector<ObjectRef> all() const { return cache_.all(); }
   bool is_synced() const { return machine_.is_synced(); }
-  // Called for every difference, in order; it must not wait.
+  // Called for every difference, in order. It must not block.
   void on_difference(OnDifference hears) { hears_.push_back(std::move(hears)); }
-  // Until something changes, or the deadline.
+  // Waits until something changes, or until the deadline.
   awaitable<void> changed(Clock::time_point deadline) { return changed_.wait(deadline); }
 
   struct Counters {
@@ -46,7 +46,7 @@ class Watcher {
   const Counters& counters() const { return counters_; }
 
  private:
-  Asked<bool> list();  // each of these true: it ended in good order
+  Asked<bool> list();  // these return true if they ended properly
   Asked<bool> watch(WatchMachine::Step step);
   void apply(Change change);
   void end_initial(const Object& bookmark);

@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "net/rpc/causes.h"
+#include "net/rpc/log.h"
 
 namespace warren::rpc {
 
@@ -33,6 +34,7 @@ Result<TlsTexts> read(const TlsFiles& files) {
 }
 
 Result<std::shared_ptr<grpc::Channel>> connect(const std::string& address, const TlsFiles& tls) {
+  take_over_logs();
   auto credentials = grpc::InsecureChannelCredentials();
   if (tls.any()) {
     auto texts = read(tls);

@@ -3,6 +3,7 @@
 #include <grpcpp/grpcpp.h>
 
 #include "net/rpc/connect.h"
+#include "net/rpc/log.h"
 
 namespace warren::rpc {
 
@@ -26,6 +27,7 @@ Result<std::shared_ptr<grpc::ServerCredentials>> credentials(const TlsFiles& tls
 
 Result<std::unique_ptr<Server>> Server::listen(const ServerTerms& terms,
                                                const std::vector<grpc::Service*>& services) {
+  take_over_logs();
   auto credentials_of = credentials(terms.tls);
   if (!credentials_of) return std::unexpected(credentials_of.error());
   int port = 0;

@@ -34,7 +34,7 @@ std::string_view node_name(std::string_view session) {
 Result<> check_text(std::string_view what, std::string_view text) {
   if (text.size() > most_row_text)
     return fail(Errc::invalid, "{} has {} bytes: use at most {}", what, text.size(), most_row_text);
-  // PostgreSQL keeps neither, so that the other engines may not either.
+  // PostgreSQL stores neither, so no other engine may accept them.
   if (text.find('\0') != std::string_view::npos || valid_utf8(text) != text)
     return fail(Errc::invalid, "{} is not UTF-8 text without NUL", what);
   return ok;
@@ -52,7 +52,7 @@ Result<> check_node(std::string_view name, std::string_view info, std::chrono::m
 }
 
 Result<> check_rank(std::int64_t rank) {
-  constexpr std::int64_t most = 1'000'000'000'000'000;  // what a double keeps exactly
+  constexpr std::int64_t most = 1'000'000'000'000'000;  // what a double stores exactly
   if (rank < -most || rank > most)
     return fail(Errc::invalid, "rank {} of a row: use -10^15 to 10^15", rank);
   return ok;

@@ -1,17 +1,18 @@
--- Begins every script of a catalog: where things are, what time it is, and how a row is kept.
--- KEYS  1 rows     hash: key -> "state owner epoch counter wait_until_ms from order", then "rank attempts",
---                  the error, the spec and the note, a NUL before each; from: the "epoch-counter" under
---                  which it was handed to its owner, or empty; order: of its owner's last write.
---                  And what begins with a space is no row. " head" -> "epoch removed": the
---                  highest of the topology, and the highest counter of a row that was removed.
---                  " list" -> "birth_us floor placed": of this history; so many changes are no longer
---                  in the list, and so many are noted in places. " session" -> the time in us at which
+-- The beginning of every script of a catalog: where things are, the time, and how a row is stored.
+-- KEYS  1 rows     hash: key -> "state owner epoch counter wait_until_ms from order", then "rank
+--                  attempts", the error, the spec and the note, a NUL before each. from: the
+--                  "epoch-counter" under which it was handed to its owner, or empty. order: of its
+--                  owner's last write.
+--                  A field that begins with a space is not a row. " head" -> "epoch removed": the
+--                  highest epoch of the topology, and the highest counter of a removed row.
+--                  " list" -> "birth_us floor placed": of this history; how many changes have left
+--                  the list, and how many are noted in places. " session" -> the time in us when
 --                  its lease ends
---       2 changes  list: the key of a row for each change of one; and the channel that tells of it
+--       2 changes  list: the key of a row per change of it; also the channel that announces changes
 --       3 nodes    hash: session -> "ttl_ms info"
 --       4 places   sorted set: keys by where the row stands (catalog_places.lua)
 -- ARGV  1 epoch of the topology, as the caller knows it  2 what to do  3 with which row, or empty
---       4 whose session does it, or empty  5… with what
+--       4 for which session, or empty  5… arguments
 local call, match, sub, format = redis.call, string.match, string.sub, string.format
 local rows, changes, nodes, places = unpack(KEYS)
 local topology, what, key, session = unpack(ARGV)
@@ -21,7 +22,7 @@ local time = call('TIME')
 local now = time[1] * 1000000 + time[2]
 local now_ms = math.floor(now / 1000)
 
--- One look at all that a claim depends on.
+-- Reads everything that a claim depends on at once.
 local head, record, lease = unpack(call('HMGET', rows, ' head', key, ' ' .. session))
 if sub(key, 1, 1) == ' ' then record = false end
 local epoch, removed = match(head or '-1 0', '^(%S+) (%d+)$')
@@ -41,7 +42,8 @@ end
 local function lasts(lease) return lease and tonumber(lease) > now end
 local function lives(session) return lasts(call('HGET', rows, ' ' .. session)) end
 
--- State, owner, epoch, counter, wait_until, from, order, and what does not change with the owner.
+-- State, owner, epoch, counter, wait_until, from, order, and the part that does not change with the
+-- owner.
 local row_pattern = '^(%l+) (%S*) (%d+) (%d+) (%d+) ([%d-]*) (%d*)(%z.*)$'
 -- Rank, attempts, error, spec, note.
 local rest_pattern = '^%z(-?%d+) (%d+)%z([^%z]*)%z([^%z]*)%z(.*)$'
@@ -49,7 +51,8 @@ local function rest_of(rank, attempts, problem, spec, note)
   return '\0' .. rank .. ' ' .. attempts .. '\0' .. problem .. '\0' .. spec .. '\0' .. note
 end
 
--- Of the next owner. Never behind the clock: what a server forgot is not granted again.
+-- The counter of the next owner. Never behind the clock, so what a server forgot is not granted
+-- again.
 local function counter_after(counter)
   return format('%.0f', math.max(counter + 1, removed + 1, now))
 end
@@ -67,7 +70,7 @@ end
 local has_told = false
 local function tell(key)
   local length = call('RPUSH', changes, key)
-  -- Who is so far behind reads everything.
+  -- A reader that is too far behind reads everything.
   if length > most_changes then
     local birth, floor, placed = read_list()
     local spare = math.min(math.floor(length / 4), placed - floor)

@@ -1,6 +1,6 @@
--- Behind catalog.lua. claim: 5 "anew": under an epoch of this topology, if it is of an older one.
--- Returns {1, epoch, counter}; {0, its owner, or empty: it is to wait}; {-1}: there is no such row;
--- {-2}: the session's own lease has ended.
+-- Follows catalog.lua. claim: 5 "anew": under an epoch of this topology, if the row's is older.
+-- Returns {1, epoch, counter}; {0, its owner, or empty if it has to wait}; {-1} if there is no such
+-- row; {-2} if the session's own lease has ended.
 if not lasts(lease) then return {-2} end
 if not record then return {-1} end
 local _, owner, its_epoch, counter, wait_until, _, _, rest = match(record, row_pattern)

@@ -1,10 +1,10 @@
--- Behind catalog_places.lua; what is there to see.
--- claimable: 5 how many. Returns now_ms, then key, record, … of rows without an owner; or 0: ask again, so
---   much has changed that others are to have a turn.
+-- Follows catalog_places.lua; what can be read.
+-- claimable: 5 how many. Returns now_ms, then key, record, … of rows without an owner. Returns 0 if
+--   so much has changed that the caller should ask again, to give others a turn.
 -- nodes. Returns now_us, then session, "ttl_ms info", until when in us, …
--- changes: 5 birth, epoch and number of the position, 8 how many. Returns {birth, epoch, number, now_ms,
---   what changed: key, record, …, what is gone: keys}, or just {birth, epoch, number, now_ms}: too much
---   has happened since, or it was in another history.
+-- changes: 5 birth, epoch and number of the position, 8 how many. Returns {birth, epoch, number,
+--   now_ms, changed rows: key, record, …, removed rows: keys}, or just {birth, epoch, number,
+--   now_ms} if too much has happened since, or the position is of another history.
 if what == 'nodes' then
   local answer = {format('%.0f', now)}
   local all = call('HGETALL', nodes)
@@ -21,7 +21,7 @@ end
 
 if what == 'claimable' then
   if not note_places(300) then return 0 end
-  -- The rows of those who are gone: some now, the rest with the next look.
+  -- The rows of nodes that are gone: some now, the rest with the next call.
   local left = 200
   for _, session in ipairs(call('HKEYS', nodes)) do
     if left > 0 and not lives(session) then

@@ -1,5 +1,5 @@
--- Behind catalog.lua. join: 5 ttl_ms  6 info; beat: 5 info; leave.
--- Returns 1, or 0: the lease of this session has ended.
+-- Follows catalog.lua. join: 5 ttl_ms  6 info; beat: 5 info; leave.
+-- Returns 1, or 0 if the lease of this session has ended.
 if what == 'join' then
   call('HSET', nodes, session, ARGV[5] .. ' ' .. ARGV[6])
   call('HSET', rows, ' ' .. session, format('%.0f', now + ARGV[5] * 1000))

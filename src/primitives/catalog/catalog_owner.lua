@@ -1,14 +1,14 @@
--- Behind catalog.lua; what the owner of a row does with it.
+-- Follows catalog.lua; what the owner of a row does with it.
 -- ARGV  5 epoch  6 counter
---       write: 7 state  8 its number among the writes of this owner  9 note, if there is one
+--       write: 7 state  8 number of this write among the owner's  9 note, if there is one
 --       release: 7 error  8 wait_ms  9 note, if there is one
---       hand_over: 7 the session of the next owner  8 "anew", as with a claim
--- Returns {1}, or {1, epoch, counter} of the next owner; {0}: the row is not the caller's, or no
--- longer; {-1}: the lease of the next owner has ended.
+--       hand_over: 7 session of the next owner  8 "anew", as with a claim
+-- Returns {1}, or {1, epoch, counter} of the next owner; {0} if the row is not, or no longer, the
+-- caller's; {-1} if the lease of the next owner has ended.
 if not record then return {0} end
 local state, owner, its_epoch, counter, wait_until, from, order, rest = match(record, row_pattern)
 local is_same_epoch = its_epoch == ARGV[5] and counter == ARGV[6]
--- The answer to an earlier try was lost.
+-- The answer to an earlier attempt was lost.
 if what == 'release' and is_same_epoch and owner == '' then return {1} end
 local this = ARGV[5] .. '-' .. ARGV[6]
 local function hand_over(state)
@@ -31,7 +31,7 @@ end
 local rank, attempts, problem, spec, old_note = match(rest, rest_pattern)
 local note = ARGV[9] or old_note
 if what == 'write' then
-  -- It was done before, or comes late: then it is as if it had been done before the newer one.
+  -- It was done before, or comes late: then it counts as done before the newer one.
   if tonumber(ARGV[8]) <= (tonumber(order) or 0) then return {1} end
   if ARGV[7] == 'ready' then attempts, problem = '0', '' end
   rest = rest_of(rank, attempts, problem, spec, note)

@@ -1,7 +1,8 @@
--- Behind catalog.lua: where rows stand, so that those which are on offer are found among any number that
--- are not. Each is in `places` once: without an owner by its rank, the highest first; then those that are
--- to wait, by until when; then those with one, by session. All of that follows from the record of a row, so
--- whoever claims it or writes to it leaves this alone: it is noted here, from the list of changes.
+-- Follows catalog.lua: where rows stand, so that rows on offer are found among any number of
+-- others. Each row is in `places` once: without an owner by its rank, the highest first; then
+-- waiting rows, by when the wait ends; then owned rows, by session. All of that follows from the
+-- row's record. So claiming and writing a row leave `places` alone: it is updated here, from the
+-- list of changes.
 local most_rank, waiting, owned = 1e15, 2e15, 4e15
 
 -- By the number at the end of a session.
@@ -24,7 +25,7 @@ local function place(key)
   end
 end
 
--- Returns whether that was all.
+-- Returns whether everything has been noted.
 local function note_places(most)
   local birth, floor, placed = read_list()
   local entries = call('LRANGE', changes, placed - floor, placed - floor + most - 1)

@@ -1,7 +1,6 @@
--- Behind catalog_places.lua; what others do with rows. add: 5… key, rank, spec of each; remove: 5… keys;
--- change: 5 "rank" or -  6 "spec" or -  7 "wait" to end a wait, or -  8 rank  9 spec.
--- Returns how many rows there are of which that is true now and was not before; change: 1, or 0 when
--- there is no such row.
+-- Follows catalog_places.lua; what others do with rows. add: 5… key, rank, spec of each; remove:
+-- 5… keys; change: 5 "rank" or -  6 "spec" or -  7 "wait" to end a wait, or -  8 rank  9 spec.
+-- Returns how many rows were really added or removed; change: 1, or 0 if there is no such row.
 local count = 0
 local noted_at_once = 200
 if what == 'add' then

@@ -40,7 +40,7 @@ Async<std::unique_ptr<Catalog>> EtcdCatalog::open(asio::any_io_executor /*execut
   if (!client) co_return std::unexpected(client.error());
   auto parts =
       std::make_unique<Parts>(std::move(*client), etcd_root(settings->prefix, std::move(prefix)));
-  // Whoever opens a catalog wants to know whether it is there.
+  // A caller that opens a catalog wants to know whether it is there.
   etcd::pb::RangeRequest request;
   request.set_key(parts->store.keys.last());
   auto answer = co_await parts->client->range(std::move(request), deadline);

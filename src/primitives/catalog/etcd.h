@@ -1,13 +1,14 @@
 #pragma once
-// The catalog in etcd, over its v3 API. Keys and their meaning are in etcd/keys.h.
+// The catalog in etcd, over its v3 API. etcd/keys.h describes the keys.
 //
-// All time is etcd's: a node is a key that hangs on an etcd lease, and a row that is to wait has a
-// key beside it that hangs on another. A node that is idle writes nothing at all. An epoch is the
-// revision of the claim: etcd gives none twice, over a failover neither.
+// All time is etcd's: a node is a key attached to an etcd lease, and a row that has to wait has a
+// second key attached to another lease. An idle node writes nothing at all. An epoch is the
+// revision of the claim: etcd never gives the same one twice, not even over a failover.
 //
-// etcd counts in seconds. A ttl and a wait are rounded up: to whole seconds, a wait of 100 s and more
-// to two digits, and both to what etcd allows (two seconds with its default election timeout). When
-// etcd restarts or chooses another leader, leases begin anew: a node or a wait may last one ttl longer.
+// etcd counts in seconds. A ttl and a wait are rounded up: to whole seconds, a wait of 100 s or
+// more to two digits, and both to what etcd allows (two seconds with its default election timeout).
+// When etcd restarts or elects another leader, leases start again: a node or a wait may last one
+// ttl longer.
 #include <memory>
 #include <string>
 
@@ -17,9 +18,10 @@ namespace warren {
 
 class EtcdCatalog final : public Catalog {
  public:
-  // etcd://host:port[,host:port…][/prefix], or etcds://…?ca=file[&cert=file&key=file] with TLS. All keys
-  // begin with the prefix of the URL, if it has one, and the one that is given. Errc::invalid: the URL.
-  // The executor runs on one thread. Whoever destroys a catalog awaits none of its calls any more.
+  // Takes etcd://host:port[,host:port…][/prefix], or etcds://…?ca=file[&cert=file&key=file] with
+  // TLS. All keys begin with the URL's prefix, if it has one, followed by `prefix`. Errc::invalid:
+  // the URL. The executor runs on one thread. No call may be under way when the catalog is
+  // destroyed.
   static Async<std::unique_ptr<Catalog>> open(asio::any_io_executor executor, std::string url,
                                               std::string prefix, Clock::time_point deadline);
   ~EtcdCatalog() override;

@@ -67,7 +67,7 @@ awaitable<std::vector<std::string>> offered(Catalog& catalog, std::size_t most =
   co_return keys;
 }
 
-// Calls that many at a time make, of one row after the other.
+// Runs calls for one row after the other, many at a time.
 template <class Body, class... Args>
 awaitable<void> for_each_row(int rows, Body body, Args&... args) {
   auto work = [](int& next, int last, Body each, Args&... with) -> awaitable<void> {
@@ -84,7 +84,7 @@ awaitable<void> for_each_row(int rows, Body body, Args&... args) {
 
 std::string numbered(int row) { return fmt::format("r{:05}", row); }
 
-// Of so many rows three are offered, one in ten waits, and the rest is owned.
+// Of that many rows three are offered, one in ten waits, and the rest are owned.
 awaitable<void> fill(Catalog& catalog, int rows) {
   std::vector<Row> all;
   for (int i = 0; i < rows; ++i) all.push_back({.key = numbered(i), .spec = "spec"});
@@ -106,7 +106,7 @@ struct Traffic {
   std::size_t asked, answered;  // bytes
 };
 
-// Of one look at what is claimable.
+// The traffic of one look at what is claimable.
 awaitable<Traffic> traffic_of_look(Catalog& catalog, FaultyLink& link) {
   constexpr std::size_t looks = 20;
   auto before = link.counters();
@@ -201,7 +201,7 @@ TEST_CASE("a node that leaves or dies leaves its rows to others, who need not kn
     auto by_the_dead = co_await catalog->claim(leaves, "100", soon());
     REQUIRE(!by_the_dead);
     CHECK(by_the_dead.error().code == Errc::lease_lost);
-    // One of the dying node is claimed before anybody has freed it.
+    // A row of the dying node is claimed before any process has freed it.
     auto is_claimed = [](Catalog& from, NodeSession& by) {
       return from.claim(by, "199", Clock::now() + 30s);
     };
@@ -260,7 +260,7 @@ TEST_CASE("a row that failed waits by etcd's clock, and is offered again by rank
     REQUIRE(ended);
     CHECK(co_await offered(*catalog) == words("a b c"));
     CHECK((co_await row(*catalog, "b")).attempts == 0);
-    // Nothing is left of waits that are over.
+    // Waits that are over leave nothing behind.
     CHECK(etcd.ctl({"get", "test/length/", "--prefix", "--keys-only"}).empty());
     CHECK(etcd.ctl({"get", "test/wait", "--prefix", "--keys-only"}).empty());
   }(server));
@@ -366,7 +366,7 @@ TEST_CASE("a call that is made while etcd is away is done when it is back") {
         auto both = [](TaskGroup& group, EtcdServer& killed, Catalog& from, NodeSession& by,
                        decltype(claims)& claim_a) -> Async<> {
           group.start("test.claim", claim_a(from, by));
-          co_await sleep_for(200ms);  // so that it finds nobody a few times
+          co_await sleep_for(200ms);  // so that it finds nothing a few times
           killed.restart();
           co_await group.join();
           co_return ok;
@@ -434,13 +434,14 @@ TEST_CASE(
     REQUIRE(gone);
     CHECK(gone->rows.empty());
     CHECK(gone->removed == Keys{"a"});
-    // Nodes are no rows.
+    // Nodes are not rows.
     co_await join(*writer, "alice");
     auto none = co_await catalog->changes(gone->position, Clock::now(), soon());
     REQUIRE(none);
     CHECK(none->rows.empty());
     CHECK(none->removed.empty());
-    // What was told once is told again to whoever asks from there, here and elsewhere.
+    // A change that was reported once is reported again to a caller that asks from there, here and
+    // elsewhere.
     auto again = co_await writer->changes(everything->position, Clock::now(), soon());
     REQUIRE(again);
     REQUIRE(again->rows.size() == 1);
@@ -504,7 +505,7 @@ TEST_CASE("a reader whose position was compacted, or is of another etcd, is told
       CHECK(all->is_everything);
       CHECK(all->rows.empty());
     }
-    // As after etcd was put back to an older copy of itself: of what it has forgotten.
+    // As if etcd had been restored from an older copy: the position is of what it has forgotten.
     auto ahead = warren::etcd::parse_position(told->position);
     REQUIRE(ahead);
     ahead->revision += 1000;
@@ -512,7 +513,7 @@ TEST_CASE("a reader whose position was compacted, or is of another etcd, is told
     REQUIRE(set_back);
     CHECK(set_back->is_everything);
     CHECK(set_back->rows.size() == 2);
-    // What happens in etcd beside the rows does not make a position old.
+    // Changes in etcd outside the rows do not make a position old.
     auto idle = co_await late->changes(told->position, Clock::now(), soon());
     REQUIRE(idle);
     etcd.ctl({"put", "other", "1"});
@@ -608,7 +609,7 @@ TEST_CASE("what is read to find three rows to claim does not grow with the rows 
         200s);
     MESSAGE(rows, " rows: ", of.back().asked, " bytes asked, ", of.back().answered, " answered");
   }
-  // A tenth for numbers that have a digit more, and what gRPC says between calls.
+  // A tenth more, for numbers with one more digit and gRPC's own traffic between calls.
   CHECK(of[1].asked <= of[0].asked * 11 / 10);
   CHECK(of[1].answered <= of[0].answered * 11 / 10);
 }

@@ -24,7 +24,7 @@ awaitable<void> NodeLease::run() {
 }
 
 awaitable<void> NodeLease::ask(NodeMachine::Intent intent) {
-  // An answer that comes later than this would leave no room to ask again.
+  // A later answer would leave no time to ask again.
   auto deadline = Clock::now() + terms_.ttl / 3;
   auto before = machine_.session();
   auto info = info_();
@@ -35,7 +35,7 @@ awaitable<void> NodeLease::ask(NodeMachine::Intent intent) {
       log::info("catalog.joined", "session", *joined);
     else
       log::warn("catalog.not_joined", "node", terms_.name, "why", joined.error().what);
-    if (joined && has_left_) {  // while this was on its way
+    if (joined && has_left_) {  // while the answer was on its way
       auto left = co_await catalog_.leave(*joined, deadline);
       if (!left) log::warn("catalog.not_left", "session", *joined, "why", left.error().what);
       co_return;

@@ -1,12 +1,12 @@
 #pragma once
-// Keeps a node's lease alive: what NodeMachine decides, done.
+// Keeps a node's lease alive: carries out what NodeMachine decides.
 //
 //   NodeLease lease(executor, catalog, {.name = "n1", .ttl = 30s}, [&] { return info(); });
 //   tasks.start("fleet.lease", lease.run());
 //   if (lease.may_serve()) …
 //
-// run() has nothing else to do, and its catalog a connection of its own for it, so that neither builds
-// nor queries nor a long list delay a beat. It is to run on a thread that is never busy for long.
+// run() does nothing else, and its catalog has a connection of its own for it, so that neither
+// builds nor queries nor a long list delay a beat. Run it on a thread that is never busy for long.
 #include <functional>
 #include <string>
 
@@ -22,13 +22,14 @@ struct NodeTerms {
 
 class NodeLease {
  public:
-  // What a node says of itself is asked for with every beat. The catalog outlives the lease.
+  // Calls `info` before every beat for what the node says of itself. The catalog must outlive the
+  // lease.
   NodeLease(const asio::any_io_executor& executor, Catalog& catalog, NodeTerms terms,
             std::function<std::string()> info);
 
-  // Until it is cancelled, or has left.
+  // Returns when it is cancelled, or after leave().
   awaitable<void> run();
-  // Ends this life of the node, and begins no other: its rows are free at once.
+  // Ends this life of the node and begins no other: its rows are free at once.
   Async<> leave(Clock::time_point deadline);
 
   bool may_serve() const { return machine_.may_serve(Clock::now()); }
@@ -36,11 +37,11 @@ class NodeLease {
   NodeState state() const { return machine_.state(Clock::now()); }
   Clock::time_point deadline() const { return machine_.deadline(); }
   const NodeSession& session() const { return machine_.session(); }
-  // Says now what has changed about the node, instead of with the next beat.
+  // Reports a change of the node's info now, instead of with the next beat.
   void tell();
-  // A call with this session was told that it is over.
+  // The catalog refused a call with this session, because the session is over.
   void on_lost(const NodeSession& session);
-  // Returns when the session is another one than this; when the caller is cancelled.
+  // Returns when the session is no longer `from`, or when the caller is cancelled.
   awaitable<void> session_changed(NodeSession from);
 
  private:

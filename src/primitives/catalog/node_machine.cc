@@ -59,7 +59,7 @@ void NodeMachine::on_lost(Clock::time_point now, const NodeSession& session) {
 void NodeMachine::hurry(Clock::time_point now) {
   if (session_.empty()) return;
   next_ = std::min(next_, now);
-  is_hurried_ = is_asking_;  // what is under way may say what was true before
+  is_hurried_ = is_asking_;  // what is under way may report the old info
 }
 
 void NodeMachine::ask_again(Clock::time_point now) {

@@ -42,7 +42,7 @@ TEST_CASE(
   CHECK_FALSE(node.may_serve(start + 10s));
   CHECK(node.state(start + 10s) == NodeState::silent);
 
-  // And so with every beat.
+  // The same with every beat.
   node = joined_at(start, start);
   CHECK(node.next(start + 2s) == Intent::beat);
   node.on_beat(start + 6s, ok);
@@ -81,7 +81,7 @@ TEST_CASE("after a beat that was not answered the catalog has to answer before t
   REQUIRE(node.next(start + 6s) == Intent::beat);
   node.on_beat(start + 6s, ok);
   CHECK_FALSE(node.needs_proof());
-  // There is nothing to prolong for who joins.
+  // A joining node has nothing to prolong.
   REQUIRE(node.next(start + 8s) == Intent::beat);
   node.on_beat(start + 11s, fail(Errc::timeout, "silence"));
   REQUIRE(node.next(start + 12s) == Intent::beat);

@@ -1,5 +1,5 @@
 #pragma once
-// The catalog that a URL names, whichever engine keeps it.
+// Opens the catalog that a URL names, whichever engine keeps it.
 #include <memory>
 #include <string>
 
@@ -9,14 +9,15 @@
 namespace warren {
 
 struct CatalogPlace {
-  // redis://…, rediss://… or unix://…, postgres://… or postgresql://…, etcd://… or etcds://…; empty:
-  // the Redis of `redis`.
+  // redis://…, rediss://… or unix://…, postgres://… or postgresql://…, etcd://… or etcds://…. If
+  // empty: the Redis of `redis`.
   std::string url = {};
   redis::Settings redis = {};
-  std::string prefix = "warren:fleet";  // of all that it keeps; of tables with _ for other signs
+  std::string prefix = "warren:fleet";  // of all its keys; in table names other characters become _
 };
 
-// Errc::invalid: the URL. Errc::unavailable, denied: PostgreSQL or etcd; Redis is asked later.
+// Errc::invalid: the URL. Errc::unavailable, Errc::denied: from PostgreSQL or etcd. Redis is
+// contacted only later.
 Async<std::unique_ptr<Catalog>> open_catalog(CatalogPlace place, Clock::time_point deadline);
 
 }  // namespace warren

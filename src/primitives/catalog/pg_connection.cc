@@ -12,13 +12,13 @@ namespace warren::pg {
 
 namespace {
 
-// libpq's texts have several lines; the first one says it.
+// libpq's texts have several lines; the first one is enough.
 std::string first_line(std::string_view text) {
   return std::string(text.substr(0, text.find('\n')));
 }
 
-// libpq has no SQLSTATE for a connection that was refused. Its verbose text has one, as in
-// `FATAL:  28P01: password authentication failed for user "warren"`.
+// libpq has no SQLSTATE for a refused connection. Its verbose text has one, as in `FATAL:  28P01:
+// password authentication failed for user "warren"`.
 std::optional<std::string> sqlstate_in(std::string_view text) {
   auto is_code = [](std::string_view word) {
     return std::ranges::all_of(
@@ -87,8 +87,8 @@ Errc code_of(std::string_view sqlstate) {
   auto is_in = [&](std::string_view group) { return sqlstate.starts_with(group); };
   if (is_in("08") || is_in("57P01") || is_in("57P02") || is_in("57P05"))
     return Errc::unknown_outcome;
-  // Serialization and deadlocks; no room; cancelled, starting up or shutting down; a lock that is
-  // held; and a standby, which may become the primary or be replaced by it.
+  // Serialization failures and deadlocks; out of room; cancelled, starting up or shutting down; a
+  // lock that is held; and a standby, which may become the primary or be replaced by it.
   for (auto group : {"40", "53", "57", "55P03", "25006", "58030"})
     if (is_in(group)) return Errc::unavailable;
   if (is_in("28") || is_in("42501")) return Errc::denied;
@@ -178,7 +178,7 @@ Async<> Connection::execute(std::string sql) {
 bool Connection::is_ready() const { return PQtransactionStatus(connection_.get()) == PQTRANS_IDLE; }
 
 bool Connection::is_open() {
-  // Reads what came unasked, such as the end of the connection.
+  // Reads what came without a request, such as the end of the connection.
   return PQconsumeInput(connection_.get()) != 0 && PQstatus(connection_.get()) == CONNECTION_OK;
 }
 
@@ -190,7 +190,7 @@ Async<> Connection::flush() {
     int left = PQflush(connection_.get());
     if (left < 0) co_return broken();
     if (left == 0) co_return ok;
-    // A server that cannot write does not read either, so that both must go on.
+    // A server that cannot write does not read either, so both must continue.
     auto first = co_await (wait_for(socket_.wait_read) || wait_for(socket_.wait_write));
     auto& ready = first.index() == 0 ? std::get<0>(first) : std::get<1>(first);
     if (!ready) co_return ready;

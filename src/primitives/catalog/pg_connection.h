@@ -1,5 +1,6 @@
 #pragma once
-// One connection to a PostgreSQL: libpq without its blocking calls, as coroutines of one thread.
+// One connection to a PostgreSQL server: libpq without its blocking calls, as coroutines of one
+// thread.
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <memory>
 #include <optional>
@@ -21,11 +22,11 @@ struct Statement {
   std::string name;
   std::string sql;
 };
-using Parameter = std::optional<std::string>;  // as text without NUL; none: NULL
+using Parameter = std::optional<std::string>;  // text without NUL; nullopt: NULL
 using Parameters = std::vector<Parameter>;
 using Settings = std::vector<std::pair<std::string, std::string>>;  // by libpq's keywords
 
-// What a statement answered. Columns that the statement does not have are our own mistake.
+// The answer to a statement. Reading a column that the statement does not have is a bug of ours.
 class Rows {
  public:
   Rows() noexcept = default;
@@ -44,26 +45,27 @@ class Rows {
   std::unique_ptr<pg_result, Clear> result_;
 };
 
-// What to do about an error of the server, by its SQLSTATE. Errc::unavailable: it undid everything
-// and may succeed later. Errc::unknown_outcome: it ended the connection.
+// Maps the SQLSTATE of a server error. Errc::unavailable: the server undid everything, and a retry
+// may succeed. Errc::unknown_outcome: it ended the connection.
 Errc code_of(std::string_view sqlstate);
 
 class Connection {
  public:
-  // Errors: as code_of, and unavailable. No call has a deadline of its own: see with_deadline.
+  // Fails as in code_of(), or with Errc::unavailable. No call has a deadline of its own: see
+  // with_deadline.
   static Async<std::unique_ptr<Connection>> open(Settings settings);
   ~Connection();
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
 
-  // One statement, which is a transaction of its own. Errc::unknown_outcome: the connection broke.
-  // After that, and after a cancellation, the connection is of no use any more.
+  // Runs one statement as a transaction of its own. Errc::unknown_outcome: the connection broke.
+  // After that, or after a cancellation, the connection cannot be used any more.
   Async<Rows> run(const Statement& statement, const Parameters& parameters);
-  // Several statements without parameters, as one transaction.
+  // Runs several statements without parameters as one transaction.
   Async<> execute(std::string sql);
-  // The last statement was answered, so that it waits for the next one.
+  // True if the last statement was answered: ready for the next one.
   bool is_ready() const;
-  // The server has not closed it meanwhile, as far as can be known without asking.
+  // True if the server has not closed the connection, as far as we know without asking.
   bool is_open();
   int server_version() const;  // 150004
 
@@ -76,13 +78,14 @@ class Connection {
   Async<> shake_hands();
   Async<> wait_for(asio::posix::descriptor_base::wait_type event);
   Async<> flush();
-  // Reads until the server is ready for the next statement: the last answer, or the first error.
+  // Reads until the server is ready for the next statement. Returns the last answer, or the first
+  // error.
   Async<Rows> finish();
   std::unexpected<Error> broken() const;
 
   std::unique_ptr<pg_conn, Finish> connection_;
-  // A duplicate of libpq's socket, which libpq closes without telling us. Asio watches this one, and
-  // never another that got the same number.
+  // A duplicate of libpq's socket, because libpq may close its own without notice. Asio watches
+  // this one, and never another that got the same number.
   asio::posix::stream_descriptor socket_;
   std::set<std::string> prepared_;
 };

@@ -17,7 +17,7 @@ bool is_repeated(const Error& error) {
   return error.code == Errc::unavailable || error.code == Errc::unknown_outcome;
 }
 
-// Only what does the work knows whether it is a statement or several.
+// Only the function that does the work knows whether it is one statement or several.
 struct RunStatement {
   const Statement& statement;
   const Parameters& parameters;
@@ -32,8 +32,8 @@ struct ExecuteText {
 
 }  // namespace
 
-// Stands in line for as long as the coroutine that waits lives. A place that it was given and did not
-// take goes to the next one.
+// A place in line, for as long as the waiting coroutine lives. A connection that it was given and
+// did not take goes to the next waiter.
 class Pool::InLine {
  public:
   explicit InLine(Pool& pool) : pool_(pool), waiter_(pool.executor_) {
@@ -159,7 +159,7 @@ void Pool::close_unused(Clock::time_point since) {
   while (!idle_.empty() && idle_.front().since < since) idle_.pop_front();
 }
 
-// An operator's timeline has the first failure and the end of it.
+// Logs the first failure and the end of it, for an operator's timeline.
 void Pool::on_outcome(const Error* problem) {
   bool was_away = is_away_;
   if (problem && problem->code == Errc::cancelled) return;

@@ -1,9 +1,9 @@
 #pragma once
-// A few connections to one PostgreSQL, shared by many callers, and statements that are repeated until
-// they are answered.
+// A few connections to one PostgreSQL server, shared by many callers; repeats statements until they
+// are answered.
 //
-// Connections are made when they are needed, and those that nobody needed for a while are closed:
-// each is a process of the server. A caller that finds none free waits in line.
+// Connections are opened on demand and closed after a while without use, because each is a process
+// of the server. A caller that finds none free waits in line.
 #include <deque>
 #include <memory>
 #include <optional>
@@ -16,23 +16,23 @@
 
 namespace warren::pg {
 
-// What is known when the deadline passes and a statement was sent: Errc::timeout, since there was
-// nothing to be done, or Errc::unknown_outcome.
+// Which error a statement gets that was sent but not answered by the deadline: reads end with
+// Errc::timeout, since they change nothing, writes with Errc::unknown_outcome.
 enum class Effect { reads, writes };
 
 class Pool {
  public:
-  // Both are borrowed. All calls have ended before the pool goes.
+  // Both are borrowed. All calls must have ended before the pool is destroyed.
   Pool(asio::any_io_executor executor, Server& server, std::size_t most);
 
-  // Statements must bear being run twice: one is run again after a lost connection, a deadlock or a
+  // A statement must be safe to run twice: it is run again after a lost connection, a deadlock or a
   // failover, until the deadline. Errc::unavailable: the server could not be reached, nothing was
-  // done. Errc::overloaded: the line is too long. And timeout, unknown_outcome, denied, refused.
+  // done. Errc::overloaded: the line is too long. Also timeout, unknown_outcome, denied, refused.
   Async<Rows> run(const Statement& statement, Parameters parameters, Effect effect,
                   Clock::time_point deadline);
-  // Several statements as one transaction, in the same way.
+  // Runs several statements as one transaction, in the same way.
   Async<> execute(std::string sql, Clock::time_point deadline);
-  // Closes connections that nobody has used since then.
+  // Closes connections that have not been used since then.
   void close_unused(Clock::time_point since);
   std::size_t idle() const { return idle_.size(); }
 
@@ -41,7 +41,7 @@ class Pool {
     std::unique_ptr<Connection> connection;
     Clock::time_point since;
   };
-  // The right to one of the connections, and that connection once there is one.
+  // The right to one of the connections, and that connection once it exists.
   class Place {
    public:
     explicit Place(Pool& pool) : pool_(&pool) {}
@@ -59,7 +59,7 @@ class Pool {
     std::optional<Place> place;
   };
   class InLine;
-  // What a call has come to so far, for when its deadline passes.
+  // How far a call has come, for when its deadline passes.
   struct Progress {
     bool may_have_run = false;
     bool is_sent = false;
@@ -80,8 +80,8 @@ class Pool {
   asio::any_io_executor executor_;
   Server& server_;
   std::size_t most_;
-  std::size_t used_ = 0;   // places that are given out
-  std::deque<Idle> idle_;  // the one that was used last stands last
+  std::size_t used_ = 0;   // places in use
+  std::deque<Idle> idle_;  // the most recently used one is last
   std::deque<Waiter*> line_;
   bool is_away_ = false;
 };

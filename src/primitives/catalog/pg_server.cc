@@ -15,9 +15,9 @@ namespace {
 constexpr auto host_limit = 5s;
 constexpr int oldest_version = 140000;
 
-// How each of our connections differs from others. Every statement of ours finds its few rows by an
-// index, whatever the statistics say while there are none yet; so a plan is made once and kept. And a
-// statement ends soon after the client that wanted it is gone.
+// How our connections differ from others. Each statement of ours finds its few rows by an index,
+// whatever the statistics say while there are none yet. So a plan is made once and kept. And a
+// statement ends soon after its client is gone.
 constexpr auto session_settings =
     "SET enable_seqscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off; SET jit = "
     "off;"
@@ -51,7 +51,7 @@ std::string environment(const char* name) {
   return value ? value : "";
 }
 
-// A "/" in a password ends what libpq takes for the host, and the rest would be shown as a name.
+// For libpq a "/" in a password ends the host, and the rest would be shown as a name.
 bool has_stray_at(std::string_view url) {
   auto after = url.find("://") + 3;
   auto slash = url.find('/', after);
@@ -81,7 +81,7 @@ Result<Server> Server::parse(const std::string& url) {
 
   Server server;
   std::string host = environment("PGHOST"), port = environment("PGPORT");
-  // The later of two equal settings counts for libpq, so those of the URL come last.
+  // For libpq the later of two equal settings counts, so those of the URL come last.
   server.settings_ = {{"client_encoding", "UTF8"},
                       {"fallback_application_name", "warren"},
                       {"gssencmode", "disable"},  // looking for a ticket blocks
@@ -139,7 +139,7 @@ Async<std::unique_ptr<Connection>> Server::dial(const Host& host) {
   if (!host.name.empty()) settings.emplace_back("host", host.name);
   bool is_folder = host.name.empty() || host.name.front() == '/' || host.name.front() == '@';
   if (is_folder || has_address_) co_return co_await open(std::move(settings));
-  // libpq would look the name up itself, and block.
+  // libpq would resolve the name itself, and block.
   redis::Address address{host.name, static_cast<unsigned short>(std::stoi(host.port)), ""};
   auto found =
       co_await with_deadline(Clock::now() + host_limit, redis::resolve(std::move(address)));
@@ -168,7 +168,7 @@ Async<std::unique_ptr<Connection>> Server::open(Settings settings) {
   co_return opened;
 }
 
-// A host that is silent may answer later: nothing was done.
+// A silent host may answer later: nothing was done.
 Error Server::without_secrets(Error error) const {
   if (error.code == Errc::timeout || error.code == Errc::unknown_outcome)
     error.code = Errc::unavailable;

@@ -1,11 +1,11 @@
 #pragma once
-// Where a PostgreSQL is and how to log in there, from a URL.
+// Where a PostgreSQL server is and how to log in there, from a URL.
 //
 //   postgres://warren@db.example:5432/fleet?sslmode=verify-full
-//   postgres://a,b,c/fleet                  the one of them that takes writes
+//   postgres://a,b,c/fleet                  the one of these hosts that takes writes
 //
 // A password comes from the URL, PGPASSWORD or a password file, as with every program that uses
-// libpq, and appears in no text.
+// libpq. It never appears in any text.
 #include <string>
 #include <vector>
 
@@ -16,11 +16,12 @@ namespace warren::pg {
 
 class Server {
  public:
-  // Errc::invalid: nothing of the URL is repeated, since what is wrong may be the password.
+  // Returns Errc::invalid without repeating any of the URL, since the invalid part may be the
+  // password.
   static Result<Server> parse(const std::string& url);
 
-  // The first host that takes writes, beginning with the one that did so last. Hosts that do not
-  // answer are given up after some seconds each.
+  // Connects to the first host that takes writes, beginning with the last one that did. Gives up a
+  // host that does not answer after some seconds.
   Async<std::unique_ptr<Connection>> dial();
   // For logs: db.example:5432/fleet
   std::string shown() const;
@@ -38,7 +39,7 @@ class Server {
   Settings settings_;  // without the hosts
   std::vector<std::string> secrets_;
   std::vector<Host> hosts_;
-  bool has_address_ = false;  // the URL has the addresses of its hosts
+  bool has_address_ = false;  // the URL gives the hosts' addresses
   std::size_t first_ = 0;
 };
 

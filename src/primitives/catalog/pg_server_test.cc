@@ -149,7 +149,7 @@ TEST_CASE("a call that is cancelled leaves the line, and its connection is not u
     REQUIRE(co_await run_one(pool, one, Clock::now() + 60s, errors));
     CHECK(errors.empty());
     CHECK(pool.idle() == 1);
-    // A server notices by itself that nobody waits for the answer.
+    // The server notices by itself that no client waits for the answer.
     co_await eventually(30s, "the sleeper's backend has ended", [&] {
       return there.query("SELECT count(*) FROM pg_stat_activity WHERE usename = 'warren'") == "1";
     });

@@ -6,8 +6,8 @@ namespace warren::pg {
 
 namespace {
 
-// What stands for what in the texts below. There a comparison with (SELECT clock_timestamp()) can use an
-// index, which one with the function itself cannot, since that has another value for each row.
+// The abbreviations in the texts below. There, a comparison with (SELECT clock_timestamp()) can use
+// an index. One with the function itself cannot, since that returns another value for each row.
 struct Word {
   std::string_view name;
   std::string_view text;
@@ -18,11 +18,12 @@ constexpr std::string_view row_columns =
     " c.attempts, c.error,"
     " greatest(0, ceil(extract(epoch FROM c.wait_until - clock_timestamp()) * 1000))::bigint";
 
-// Grows when a standby is promoted, at once; pg_control_checkpoint() tells it at the next checkpoint.
+// Grows when a standby is promoted, at once; pg_control_checkpoint() reports it only at the next
+// checkpoint.
 constexpr std::string_view timeline =
     "('x' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8))::bit(32)::bigint";
 
-// Not behind the clock, so that it does not repeat what a failover has lost.
+// Never behind the clock, so it does not repeat what a failover has lost.
 constexpr std::string_view next_epoch =
     "epoch_timeline = greatest(c.epoch_timeline, $timeline),"
     " epoch_counter = greatest(c.epoch_counter + 1,"
@@ -41,8 +42,9 @@ constexpr std::string_view is_mine =
     "c.key = $1 AND c.owner_id = $2 AND c.epoch_timeline = $3::bigint"
     " AND c.epoch_counter = $4::bigint AND c.removed IS NULL AND $me_lives";
 
-// A column of the change feed: which transaction changed the row last. Indexes: what is offered in its
-// order; what waits, by when it ends; what is owned, by whom; what changed; what was removed, by when.
+// `changed` is for the change feed: which transaction changed the row last. Indexes: rows on offer
+// in their order; waiting rows, by when the wait ends; owned rows, by owner; changed rows; removed
+// rows, by when.
 constexpr std::string_view schema_text = R"sql(
 SELECT pg_advisory_xact_lock(hashtext('warren catalog $p'));
 CREATE TABLE IF NOT EXISTS $p_meta (
@@ -97,7 +99,7 @@ CREATE OR REPLACE VIEW $p_rows AS
   FROM $p_catalog c LEFT JOIN $p_nodes n ON n.session = c.owner_id WHERE c.removed IS NULL;
 )sql";
 
-// An info that is the same stays where it is, however long.
+// An unchanged info stays where it is, however long it is.
 constexpr std::string_view beat_text = R"sql(
 UPDATE $p_nodes n SET lease_expires = clock_timestamp() + ttl,
        info = CASE WHEN n.info = $2 THEN n.info ELSE $2 END
@@ -118,7 +120,7 @@ SELECT session, info, (extract(epoch FROM ttl) * 1000)::bigint,
        ceil(extract(epoch FROM lease_expires - clock_timestamp()) * 1000)::bigint
 FROM $p_nodes WHERE lease_expires > clock_timestamp() ORDER BY session)sql";
 
-// In the order of the keys, so that two who add the same rows do not wait for each other in a circle.
+// In the order of the keys, so that two clients that add the same rows do not deadlock.
 constexpr std::string_view add_text = R"sql(
 WITH given AS (SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[]) AS g (key, spec, rank)),
 made AS (
@@ -165,7 +167,7 @@ FROM (VALUES (1)) AS always LEFT JOIN
       ORDER BY rank DESC, key LIMIT $1::bigint) AS c ON true
 ORDER BY c.rank DESC, c.key)sql";
 
-// The owners are found one after the other in their index: each step is a look at one entry.
+// Finds the owners one after the other in their index: each step looks at one entry.
 constexpr std::string_view sweep_text = R"sql(
 WITH RECURSIVE owners (owner_id) AS (
   (SELECT owner_id FROM $p_catalog WHERE owner_id IS NOT NULL ORDER BY owner_id LIMIT 1)
@@ -189,8 +191,8 @@ waited AS (SELECT c.key FROM $p_catalog c WHERE c.wait_until <= (SELECT clock_ti
 UPDATE $p_catalog c SET $freed
 FROM (SELECT key FROM orphans UNION ALL SELECT key FROM waited) AS lapsed WHERE c.key = lapsed.key)sql";
 
-// What a transaction that is still open may have changed before is kept, since who follows changes
-// may have to be told.
+// Keeps rows that a still open transaction may have changed before, since followers of changes may
+// still have to be told.
 constexpr std::string_view purge_text = R"sql(
 WITH old AS (
   SELECT key FROM $p_catalog
@@ -201,7 +203,8 @@ gone AS (DELETE FROM $p_catalog c USING old WHERE c.key = old.key RETURNING c.ch
 latest AS (SELECT changed FROM gone ORDER BY changed DESC LIMIT 1)
 UPDATE $p_meta m SET purged = greatest(m.purged, latest.changed) FROM latest)sql";
 
-// Compares with no owner only, and so with the newest version of the row: see the header.
+// Compares only with rows without an owner, and so with the newest version of the row: see the
+// header.
 constexpr std::string_view claim_text = R"sql(
 UPDATE $p_catalog c
 SET state = 'claimed', owner_id = $2, wait_until = NULL, from_timeline = 0, from_counter = 0,
@@ -248,17 +251,17 @@ SELECT c.key IS NOT NULL, c.owner_id, c.epoch_timeline, c.epoch_counter, c.from_
 FROM (VALUES (1)) AS always LEFT JOIN
      (SELECT * FROM $p_catalog WHERE key = $1 AND removed IS NULL) AS c ON true)sql";
 
-// Which history the numbers of transactions are of: another cluster, a promoted standby and tables
-// that were made anew have another one.
+// Identifies the history that transaction numbers belong to. Another cluster, a promoted standby
+// and recreated tables have another one.
 constexpr std::string_view here = R"sql(
 SELECT (SELECT system_identifier FROM pg_control_system()) || '-' || $timeline || '-' || m.history
          AS identity,
        m.purged, pg_current_snapshot() AS seen
 FROM $p_meta m)sql";
 
-// Transactions do not commit in the order of their numbers, so "all after the last" would miss one
-// that commits late. A snapshot says exactly which ones were visible; what was not is told now. A
-// snapshot from the future is that of a server that was set back.
+// Transactions do not commit in the order of their numbers, so "all after the last one" would miss
+// one that commits late. A snapshot says exactly which were visible; the others are reported now. A
+// snapshot from the future belongs to a server that was set back.
 constexpr std::string_view changes_text = R"sql(
 WITH here AS ($here),
 known AS (

@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::size_t most_offered = 10'000;
 constexpr std::size_t least_swept = 100;
-constexpr auto sweep_interval = 1s;  // when nothing says that there is something to be freed
+constexpr auto sweep_interval = 1s;  // if nothing else says that there is something to free
 constexpr std::chrono::milliseconds least_poll = 50ms, most_poll = 500ms;
 constexpr auto purge_interval = 1min;
 constexpr auto unused_limit = 1min;                 // then a connection is closed
@@ -22,7 +22,7 @@ constexpr std::size_t most_batch_bytes = 8u << 20;  // of their texts
 
 std::string decimal(std::uint64_t number) { return std::to_string(number); }
 
-// Whether it can be a parameter; what cannot be one names nothing that exists.
+// Whether this can be a parameter. Text that cannot be one names nothing that exists.
 bool is_text(std::string_view text) { return check_text("", text).has_value(); }
 bool is_key(const std::string& key) { return check_row({.key = key}).has_value(); }
 
@@ -45,7 +45,7 @@ FencingToken epoch_in(const pg::Rows& rows, int row, int column) {
           static_cast<std::uint64_t>(rows.number(row, column + 1))};
 }
 
-// The columns of pg_statements' row_columns, from this one on.
+// Reads the columns of pg_statements' row_columns, from this one on.
 Row row_in(const pg::Rows& rows, int row, int first) {
   auto state = parse_row_state(rows.text(row, first + 4));
   return {.key = rows.text(row, first),
@@ -69,20 +69,20 @@ pg::Parameters parameters_of(const Claim& claim) {
   return {claim.key, claim.session, decimal(claim.epoch.epoch), decimal(claim.epoch.counter)};
 }
 
-// What no claim of ours looks like would not be understood as a parameter.
+// A claim of another form would not be understood as a parameter.
 bool can_be(const Claim& claim) {
   constexpr auto most = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
   return is_key(claim.key) && is_text(claim.session) && claim.epoch.epoch <= most &&
          claim.epoch.counter <= most;
 }
 
-// By which a call that is repeated knows what it did before.
+// Lets a repeated call recognise what it did before.
 std::string new_call_id() {
   auto digits = uuid4().substr(0, 8) + uuid4().substr(0, 7);
   return std::to_string(std::stoull(digits, nullptr, 16));
 }
 
-// Rows by key, which is the order in which all of us lock them.
+// Rows by key, which is the order in which every client locks them.
 struct Batch {
   std::vector<std::string> keys, specs, ranks;
   std::size_t bytes = 0;
@@ -114,12 +114,12 @@ bool is_snapshot(std::string_view text) {
 
 }  // namespace
 
-// A row as one of several statements finds it that did nothing.
+// The row as found after a statement did nothing.
 struct PostgresCatalog::Look {
   bool exists;
   NodeSession owner;
   FencingToken epoch;
-  FencingToken from;   // the epoch under which it was handed over to its owner, if it was
+  FencingToken from;   // the epoch under which it was handed to its owner, if it was
   std::int64_t order;  // of its owner's last write
   bool is_waiting;
   bool session_lives, other_lives, owner_lives;
@@ -147,8 +147,8 @@ PostgresCatalog::PostgresCatalog(asio::any_io_executor executor, pg::Server serv
       pool_(executor, server_, connections),
       heartbeats_(executor, server_, 1) {}
 
-// Looks first, so that a role which may not make tables can use those that are there. What an older
-// version made gets what it lacks.
+// Looks first, so that a role that may not create tables can use existing ones. Tables of an older
+// version get what they lack.
 Async<> PostgresCatalog::make_tables(Clock::time_point deadline) {
   auto version = co_await pool_.run(statements_.version, {}, Effect::reads, deadline);
   bool is_absent = !version && version.error().code == Errc::not_found;
@@ -271,7 +271,7 @@ Async<> PostgresCatalog::change(std::string key, RowChange change, Clock::time_p
   co_return ok;
 }
 
-// What lapsed since the last look is freed only when there is some, since most calls find none.
+// Frees what lapsed since the last look only if there is something, since most calls find nothing.
 Async<std::vector<Row>> PostgresCatalog::claimable(std::size_t most, Clock::time_point deadline) {
   most = std::min(most, most_offered);
   bool is_behind = has_more_to_sweep_ || Clock::now() >= swept_ + sweep_interval;
@@ -329,8 +329,8 @@ Async<PostgresCatalog::Look> PostgresCatalog::look(std::string key, NodeSession 
   co_return seen;
 }
 
-// One statement for the usual case. When it does nothing, a look says why; and what it could have done
-// by then is tried again.
+// One statement in the usual case. If it does nothing, a look says why; if the claim has become
+// possible by then, it is tried again.
 Async<Claim> PostgresCatalog::claim(NodeSession session, std::string key,
                                     Clock::time_point deadline) {
   if (!is_key(key)) co_return fail(Errc::not_found, "there is no row of that key");
@@ -380,7 +380,7 @@ Async<> PostgresCatalog::write(Claim claim, RowState state, std::optional<std::s
     bool is_mine = seen->exists && seen->session_lives && seen->owner == claim.session &&
                    seen->epoch == claim.epoch;
     if (!is_mine) co_return lost(claim);
-    // It was done before, perhaps by this call, or a newer one was.
+    // This write was done before, perhaps by this call, or a newer one was.
     if (seen->order >= order) co_return ok;
   }
 }

@@ -1,15 +1,15 @@
 #pragma once
-// The catalog in PostgreSQL (14 or newer), in tables that it makes itself; see pg_statements.h.
+// The catalog in PostgreSQL (14 or newer), in tables that it creates itself; see pg_statements.h.
 //
 //   auto catalog = co_await PostgresCatalog::open(executor, "postgres://warren@db/fleet", "fleet",
 //                                                 deadline);
 //   fleet=> SELECT key, owner_id, lease_expires, ready FROM fleet_rows;
 //
-// Every decision is one statement, made by the clock of the server. Heartbeats have a connection of
-// their own, so that no claim stands before them; the rest share a few.
+// Every decision is one statement, by the clock of the server. Heartbeats have a connection of
+// their own, so that they never wait behind a claim; everything else shares a few connections.
 //
-// An epoch is (timeline, counter): the timeline of the server grows when a standby is promoted, and
-// the counter is never behind the server's clock in microseconds. So no epoch repeats, even when a
+// An epoch is (timeline, counter). The server's timeline grows when a standby is promoted, and the
+// counter is never behind the server's clock in microseconds. So no epoch repeats, even if a
 // failover lost what was committed.
 #include "primitives/catalog/catalog.h"
 #include "primitives/catalog/pg_pool.h"
@@ -21,11 +21,12 @@ namespace warren {
 
 class PostgresCatalog : public Catalog {
  public:
-  static constexpr std::size_t usual_connections = 4;  // at most, beside that for heartbeats
+  static constexpr std::size_t usual_connections = 4;  // at most, besides the one for heartbeats
 
-  // Makes the tables <prefix>_… when there are none. Errc::invalid: the URL or the prefix.
-  // Errc::refused: the tables were made by a newer version, or the server is too old. Errc::denied:
-  // the role may not log in, or make tables. Errc::unavailable: it was not reached by the deadline.
+  // Creates the tables <prefix>_… if they do not exist. Errc::invalid: the URL or the prefix.
+  // Errc::refused: a newer version created the tables, or the server is too old. Errc::denied: the
+  // role may not log in, or create tables. Errc::unavailable: the server was not reached by the
+  // deadline.
   static Async<std::unique_ptr<Catalog>> open(asio::any_io_executor executor, std::string url,
                                               std::string prefix, Clock::time_point deadline,
                                               std::size_t connections = usual_connections);
@@ -47,8 +48,8 @@ class PostgresCatalog : public Catalog {
   Async<> release(Claim claim, Release how, Clock::time_point deadline) override;
   Async<Claim> hand_over(Claim claim, NodeSession to, Clock::time_point deadline) override;
 
-  // Looks every 50 to 500 ms. Rejected: LISTEN and NOTIFY, because a transaction that notifies takes
-  // one lock of the whole cluster while it commits, so that all claims would commit one by one.
+  // Checks every 50 to 500 ms. Rejected: LISTEN and NOTIFY, because a transaction that notifies
+  // holds one lock of the whole cluster while it commits, so all claims would commit one by one.
   Async<Changes> changes(std::string position, Clock::time_point wait_until,
                          Clock::time_point deadline) override;
 

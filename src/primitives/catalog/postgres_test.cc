@@ -167,7 +167,7 @@ TEST_CASE("a change that commits late is told, and none is told twice") {
     co_await add_rows(catalog, "early", "late", "removed");
     auto start = co_await changes_after(catalog, "");
     CHECK(start.is_everything);
-    // Its transaction is older than the other's and commits after it was read.
+    // Its transaction is older than the other's and commits after that was read.
     auto late = place.server.connect();
     late.query(
         "BEGIN;"
@@ -216,7 +216,7 @@ TEST_CASE("who waits for changes is told when there is one, and nothing at the e
     co_await add_rows(**other, "a");
     co_await group.join();
     CHECK(keys_of(found.rows) == Keys{"a"});
-    // A heartbeat is none.
+    // A heartbeat is not a change.
     auto session = co_await joined(catalog, "n1");
     REQUIRE(co_await catalog.beat(session, "{}", soon()));
     CHECK((co_await changes_after(catalog, found.position)).rows.empty());
@@ -234,7 +234,7 @@ TEST_CASE("a removed row is told for an hour, and who was away for longer gets e
     CHECK(after.removed == Keys{"gone"});
     CHECK(server.query("SELECT key FROM fleet_rows") == "stays");
 
-    // Another process, since one looks for what is old once a minute.
+    // Another process, since each looks for old rows once a minute.
     auto young = co_await place.open();
     REQUIRE(young);
     REQUIRE(co_await (*young)->claimable(1, soon()));
@@ -288,7 +288,7 @@ TEST_CASE("a position of another history gives everything") {
       CHECK(keys_of(all.rows) == Keys{"a"});
     }
 
-    // Recovered from what there was, as after a failover.
+    // Recovered from existing data, as after a failover.
     auto session = co_await joined(catalog, "n1");
     auto claim = co_await claimed(catalog, session, "a");
     CHECK(claim.epoch.epoch == 1);
@@ -318,7 +318,7 @@ TEST_CASE("a heartbeat changes exactly one row, and an idle node nothing else") 
     co_await add_rows(catalog, "a", "b");
     auto session = co_await joined(catalog, "n1");
     co_await claimed(catalog, session, "a");
-    std::string info(60'000, 'x');  // too long to stand in the row itself
+    std::string info(60'000, 'x');  // too long to be stored in the row itself
     REQUIRE(co_await catalog.beat(session, info, soon()));
     auto position = (co_await changes_after(catalog, "")).position;
     auto before = place.rows_changed();
@@ -367,7 +367,7 @@ TEST_CASE("rows of a life that is over are freed, whoever ended it, some at a ti
     auto claim = co_await claimed(catalog, old, "row000");
     place.server.query("UPDATE fleet_catalog SET owner_id = '" + old + "', state = 'ready'");
     CHECK((co_await catalog.claimable(10, soon()))->empty());
-    // As if its lease had ended an hour ago: the clock of nobody else matters.
+    // As if its lease had ended an hour ago: no other clock matters.
     place.server.query("UPDATE fleet_nodes SET lease_expires = lease_expires - interval '1 hour'");
     auto young = co_await joined(catalog, "n2");
     auto taken = co_await claimed(catalog, young, "row000");
@@ -440,7 +440,7 @@ TEST_CASE("a call whose answer was lost is repeated, and has one effect") {
     auto& catalog = **opened;
     auto lose_next = [&] { between.cut_after(Direction::to_client, 0); };
     auto first = co_await joined(catalog, "n1"), second = co_await joined(catalog, "n2");
-    // Each is run once before, since the first answer on a connection is that it was prepared.
+    // Each runs once before, since the first answer on a connection is that it was prepared.
     co_await add_rows(catalog, "z");
     lose_next();
     co_await add_rows(catalog, "a", "b", "c");
@@ -520,7 +520,7 @@ TEST_CASE("a paused server ends calls at their deadline, and a dead one is unava
     place.pause();
     auto start = Clock::now();
     auto claim = co_await catalog.claim(session, "a", Clock::now() + 200ms);
-    CHECK(code(claim) == "unknown_outcome");  // it may be granted yet
+    CHECK(code(claim) == "unknown_outcome");  // it may still be granted
     auto beat = co_await catalog.beat(session, "{}", Clock::now() + 200ms);
     CHECK(code(beat) == "unknown_outcome");
     auto nodes = co_await catalog.nodes(Clock::now() + 200ms);
@@ -648,7 +648,7 @@ TEST_CASE("texts that SQL could misread are kept as they are") {
     CHECK(place.server.query("SELECT ready, state, owner_id = '''n1\\' || substr(owner_id, 5),"
                              " lease_expires > now() FROM fleet_rows WHERE key <> 'NULL'") ==
           "t|ready|t|t");
-    // What ends early would name another.
+    // A key cut off at the NUL would name another row.
     auto cut = co_await catalog.claim(session, std::string("NULL\0x", 6), soon());
     REQUIRE(!cut);
     CHECK(cut.error().code == Errc::not_found);
@@ -662,7 +662,7 @@ TEST_CASE("texts that SQL could misread are kept as they are") {
 
 TEST_CASE("what is offered is found by an index, whatever else there is") {
   at_postgres([](PostgresPlace& place, Catalog& catalog) -> awaitable<void> {
-    // Owned, waiting and removed ones; no statistics were made of them.
+    // Owned, waiting and removed rows, without statistics.
     place.server.query(
         "INSERT INTO fleet_catalog (key, spec, rank, owner_id, wait_until, removed)"
         " SELECT 'x' || i, '', i, CASE WHEN i % 3 = 0 THEN 'n1/0' END,"
@@ -679,7 +679,7 @@ TEST_CASE("what is offered is found by an index, whatever else there is") {
     CHECK((*offered)[1].key == "b");
     CHECK((*offered)[2].key == "low");
     auto rows_read = [](PostgresPlace& there) {
-      there.rows_changed();  // those who read tell how much
+      there.rows_changed();  // sessions that read report how much
       return std::stoll(there.server.query(
           "SELECT sum(coalesce(idx_tup_fetch, 0) + seq_tup_read) FROM pg_stat_user_tables"));
     };

@@ -11,9 +11,9 @@ namespace warren {
 
 namespace {
 
-constexpr std::size_t rows_at_once = 100;     // of one script, so that others are not held up
-constexpr std::size_t changes_at_once = 500;  // of one answer
-constexpr auto look_again = std::chrono::seconds(1);  // if the news of a change were lost
+constexpr std::size_t rows_at_once = 100;             // per script, so that others are not held up
+constexpr std::size_t changes_at_once = 500;          // per answer
+constexpr auto look_again = std::chrono::seconds(1);  // if the message about a change was lost
 
 redis::Script behind_catalog(const redis::Script& script) {
   return {script.name(), scripts::catalog.source() + script.source()};
@@ -64,7 +64,7 @@ std::optional<FencingToken> token_of(const redis::Reply& reply) {
   return FencingToken{*epoch, *counter};
 }
 
-// What stands before the next `separator`, which is taken away with it.
+// Returns what comes before the next `separator`, and removes both.
 std::string_view next_word(std::string_view& rest, char separator) {
   auto end = std::min(rest.find(separator), rest.size());
   auto word = rest.substr(0, end);
@@ -72,7 +72,7 @@ std::string_view next_word(std::string_view& rest, char separator) {
   return word;
 }
 
-// As catalog.lua keeps it.
+// In the format of catalog.lua.
 std::optional<Row> row_of(std::string key, std::string_view record, std::int64_t now_ms) {
   Row row{.key = std::move(key)};
   auto owning = next_word(record, '\0');
@@ -96,7 +96,7 @@ std::optional<Row> row_of(std::string key, std::string_view record, std::int64_t
   return row;
 }
 
-// Key, record, key, record, … from this place on. What begins with a space is no row.
+// Key, record, key, record, … from this place on. A field that begins with a space is not a row.
 bool take_rows(const std::vector<redis::Reply>& items, std::size_t from, std::int64_t now_ms,
                std::vector<Row>& into) {
   for (auto i = from; i + 1 < items.size(); i += 2) {
@@ -153,10 +153,10 @@ Async<redis::Reply> RedisCatalog::run(const redis::Script& script, const char* w
   co_return co_await client_.run(script, std::move(keys), std::move(args), options);
 }
 
-// A call may wait for a connection, or be sent again, while another server takes over: then it says the
-// epoch of before, and that server, which may have lost what was granted since and have a clock that is
-// behind, would grant less than was granted already. So what was granted counts when the epoch is still
-// the same, and is asked for anew otherwise.
+// A call may wait for a connection, or be sent again, while another server takes over. Then it
+// carries the previous epoch, and the new server, which may have lost recent grants and have a
+// clock that is behind, would grant less than was granted already. So a grant counts if the epoch
+// is still the same, and is requested again otherwise.
 Async<redis::Reply> RedisCatalog::run_granting(const redis::Script& script, const char* what,
                                                std::vector<std::string> words,
                                                Clock::time_point deadline) {
@@ -269,7 +269,7 @@ Async<std::vector<Row>> RedisCatalog::claimable(std::size_t most, Clock::time_po
   if (most == 0) co_return std::vector<Row>();
   const std::vector<std::string> words{"", "", std::to_string(most)};
   auto reply = co_await run(look_script(), "claimable", words, deadline);
-  // Much has changed, and not all of it is noted yet.
+  // Much has changed, and not everything is noted yet.
   while (reply && reply->kind == redis::Reply::Kind::integer)
     reply = co_await run(look_script(), "claimable", words, deadline);
   if (!reply) co_return std::unexpected(reply.error());
@@ -388,7 +388,7 @@ Async<Changes> RedisCatalog::look(std::string position, Clock::time_point deadli
   co_return found;
 }
 
-// All rows in pages, and then what changed meanwhile: a page may be older than the next.
+// Reads all rows in pages, then what changed meanwhile: a page may be older than the next one.
 Async<Changes> RedisCatalog::everything(std::string position, std::int64_t now_ms,
                                         Clock::time_point deadline) {
   std::map<std::string, Row> rows;
@@ -417,9 +417,9 @@ Async<Changes> RedisCatalog::everything(std::string position, std::int64_t now_m
   co_return all;
 }
 
-// A server that was away may have come back with an older copy of its data, and gone on from there: it
-// gives the numbers of changes that were lost again, to others. So a position counts for as long as
-// nobody was away.
+// A server that was away may have come back with an older copy of its data, and continued from
+// there: it gives the numbers of lost changes again, to other changes. So a position is valid only
+// while the connection was never interrupted.
 std::string RedisCatalog::listened_since() const { return id_ + "-" + std::to_string(gaps_); }
 
 void RedisCatalog::listen() {
@@ -428,7 +428,7 @@ void RedisCatalog::listen() {
   tasks_.start("catalog.hear", hear());
 }
 
-// A gap counts as news: then something may have been missed.
+// A gap counts as news: something may have been missed.
 awaitable<void> RedisCatalog::hear() {
   for (;;) {
     auto message = co_await subscriber_.next();

@@ -1,10 +1,10 @@
 #pragma once
 // The catalog's engine on Redis: a few keys in one slot, changed by scripts.
 //
-// Every key begins with the prefix as a hash tag, {fleet}:rows, so that scripts declare all that they
-// touch and a user may be limited to {fleet}:*. Time is the server's. An epoch is that of the topology
-// and a counter that is never behind the server's clock, as with leases: so it grows over a failover
-// that lost writes, too.
+// Every key begins with the prefix as a hash tag, {fleet}:rows. So scripts declare all keys that
+// they touch, and an ACL can limit a user to {fleet}:*. Time is the server's. An epoch is that of
+// the topology with a counter that is never behind the server's clock, as with leases: so it also
+// grows over a failover that lost writes.
 #include <memory>
 #include <string>
 #include <vector>
@@ -18,10 +18,11 @@ namespace warren {
 
 class RedisCatalog final : public Catalog {
  public:
-  // With a client of its own. Errc::invalid: the settings.
+  // Creates a client of its own. Errc::invalid: the settings.
   static Result<std::unique_ptr<Catalog>> open(const asio::any_io_executor& executor,
                                                redis::Settings settings, const std::string& prefix);
-  // The client outlives it. Asks nobody: what is not there yet is made by the first who writes.
+  // The client must outlive the catalog. Sends nothing: missing keys are created by the first
+  // write.
   RedisCatalog(redis::Client& client, const std::string& prefix);
   ~RedisCatalog() override;
 
@@ -47,7 +48,7 @@ class RedisCatalog final : public Catalog {
   Async<redis::Reply> run(const redis::Script& script, const char* what,
                           std::vector<std::string> words, Clock::time_point deadline,
                           redis::Lane lane = redis::Lane::data);
-  // Of a script that gives epochs.
+  // Runs a script that gives epochs.
   Async<redis::Reply> run_granting(const redis::Script& script, const char* what,
                                    std::vector<std::string> words, Clock::time_point deadline);
   Async<std::size_t> run_on_rows(const char* what, std::vector<std::string> words,
@@ -61,7 +62,7 @@ class RedisCatalog final : public Catalog {
   void listen();
   awaitable<void> hear();
 
-  std::unique_ptr<redis::Client> own_client_;  // null: somebody else's is used
+  std::unique_ptr<redis::Client> own_client_;  // null: another owner's client is used
   redis::Client& client_;
   std::vector<std::string> keys_;
   std::string id_;  // of this object

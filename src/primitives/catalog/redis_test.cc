@@ -1,4 +1,4 @@
-// What is the catalog's engine on Redis alone.
+// What only the catalog's engine on Redis does.
 #include "primitives/catalog/redis.h"
 
 #include <doctest/doctest.h>
@@ -46,7 +46,7 @@ awaitable<void> set_spec(Catalog& catalog, std::string key, std::string spec) {
   REQUIRE(changed);
 }
 
-// A server whose clock the test sets, and the scripts as they are.
+// A server whose clock the test sets, with the real scripts.
 class Model {
  public:
   redis::Reply node(sim::Words words) { return run(scripts::catalog_node, false, words); }
@@ -121,12 +121,12 @@ TEST_CASE("who follows a server that came back with an older copy is told of wha
     co_await set_spec(*writer, "a", "lost");
     Follower follower;
     co_await follower.look(*reader, 100ms);
-    co_await follower.look(*reader, 100ms);  // it has waited, and so listens
+    co_await follower.look(*reader, 100ms);  // it has waited, and so it listens
     CHECK(follower.rows == Specs{{"a", "lost"}, {"b", "old"}});
 
     where.kill();
     where.restart();
-    // So many that its own number is one of this history, too.
+    // Enough changes that its own number exists in this history, too.
     for (int i = 0; i < 5; ++i) co_await set_spec(*writer, "b", std::to_string(i));
     auto has_heard = [](Catalog& from, Follower& who) -> awaitable<bool> {
       co_await who.look(from, 100ms);

@@ -4,7 +4,7 @@ namespace warren {
 
 namespace {
 
-// Whatever was asked for, the row is not the caller's any more. Of other errors nothing is known.
+// Either way the row is not the caller's any more. Other errors prove nothing.
 bool is_over(const Result<>& answer) { return answer || answer.error().code == Errc::lease_lost; }
 
 }  // namespace
@@ -18,9 +18,9 @@ void Returns::on_released(const Claim& claim, const Result<>& answer) {
   if (!is_over(answer)) return;
   auto owed = owed_.find(claim.key);
   if (owed != owed_.end() && owed->second.claim.epoch <= claim.epoch) owed_.erase(owed);
-  // What was refused may be ours all the same: a lease that had ended by a clock which was ahead lasts
-  // again. Likewise under another epoch, be it a lower one: a server that lost the claim which was given
-  // back may have made an earlier call since. Whether it is, the changes tell.
+  // A refused row may still be ours. A lease that had ended by a clock that was ahead may last
+  // again. A claim under another epoch, even a lower one, may be ours: a server that lost the claim
+  // we gave back may have processed an earlier call since. The changes will tell.
   auto own = own_rows_.find(claim.key);
   if (answer && own != own_rows_.end() && own->second.epoch == claim.epoch) own_rows_.erase(own);
 }

@@ -48,7 +48,7 @@ TEST_CASE("a row of this session that nobody knows of is due until the catalog s
   returns.on_changes(told_of(own_row(older)), "n1/1");
   CHECK(returns.due([](const std::string& key) { return key == "a"; }).empty());
   CHECK(returns.due(nothing_is_known).size() == 1);
-  CHECK(returns.due(nothing_is_known).size() == 1);  // however often it is asked for
+  CHECK(returns.due(nothing_is_known).size() == 1);  // however often the caller asks
 
   Row free{.key = "a", .epoch = older};
   returns.on_changes(told_of(free), "n1/1");
@@ -79,7 +79,7 @@ TEST_CASE("the answer to an older release settles nothing of a newer claim") {
 }
 
 TEST_CASE("a row that is ours under a lower epoch is due, when a higher one turns out to be over") {
-  // A server that had lost the newer claim made an earlier call.
+  // A server that had lost the newer claim processed an earlier call.
   Returns returns;
   returns.owe({"n1/1", "a", newer}, {});
   returns.on_changes(told_of(own_row(older)), "n1/1");

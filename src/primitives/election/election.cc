@@ -18,7 +18,7 @@ bool Election::is_leader() const {
 
 Async<> Election::campaign(std::function<Async<>(Term)> reign) {
   for (bool is_over = false;;) {
-    // Who may lead alone looks now and then whether it is.
+    // A candidate that may lead alone checks from time to time whether it is alone.
     auto patience = terms_.leads_alone ? Clock::duration(terms_.ttl) : Clock::duration(1h);
     LeaseTerms terms{terms_.key, terms_.candidate, terms_.ttl};
     auto lease = co_await session_.acquire(std::move(terms), Clock::now() + patience);
@@ -96,7 +96,7 @@ Async<std::optional<Leader>> Election::observe() {
   if (!answers) co_return std::unexpected(answers.error());
   if (answers->items.size() != 2 || answers->items[0].is_null()) co_return std::nullopt;
   Leader leader{answers->items[0].text, {}, {}};
-  // epoch, counter, attempt, session, since, until
+  // The words are epoch, counter, attempt, session, since, until.
   std::vector<std::uint64_t> numbers;
   const auto& record = answers->items[1].text;
   for (std::size_t at = 0; at < record.size();) {

@@ -1,6 +1,6 @@
 #pragma once
-// A leader is whoever holds a lease. Candidates wait in line; when the leader resigns the next one
-// leads at once, and when it dies, one ttl later.
+// An election on top of a lease: the process that holds the lease leads. Candidates wait in line.
+// When the leader resigns, the next one leads at once; when it dies, one ttl later.
 //
 //   Election election(session, {"{c}:leader:peer_manager", "foghorn-1"});
 //   co_await election.campaign([](Term term) -> Async<> { … });   // runs only while we lead
@@ -16,12 +16,12 @@ struct ElectionTerms {
   std::string key;
   std::string candidate;  // what others read in the key while we lead
   std::chrono::milliseconds ttl = 15s;
-  // Leads without a lease when no Redis can be reached, as a lone instance may, and until it
-  // reaches one again. With more than one instance there would then be as many leaders.
+  // Leads without a lease while no Redis can be reached, as a single instance may. Do not set this
+  // with more than one instance: each of them would lead.
   bool leads_alone = false;
 };
 
-// The time for which somebody leads.
+// A period of leadership.
 struct Term {
   Lease* lease;  // null when leading alone, without Redis
   FencingToken token;
@@ -35,21 +35,22 @@ struct Leader {
 
 class Election {
  public:
-  // The session outlives it.
+  // The session must outlive the election.
   Election(LeaseSession& session, ElectionTerms terms);
   Election(const Election&) = delete;
   Election& operator=(const Election&) = delete;
 
-  // Campaigns until it is cancelled, or until `reign` returns by itself, with whose result it
-  // returns then. Reign runs while we lead and is cancelled when that ends; then the campaign goes
-  // on. A campaign that is cancelled resigns.
+  // Campaigns until it is cancelled, or until `reign` returns by itself; then returns that result.
+  // Runs reign while we lead and cancels it when the lead ends; then it campaigns again. A
+  // cancelled campaign resigns.
   Async<> campaign(std::function<Async<>(Term)> reign);
-  // Ends our term; the campaign goes on at the end of the line.
+  // Ends our term. The campaign continues at the end of the line.
   void resign();
 
-  // Never true longer than the lease lasts, even when nothing has run since it ended.
+  // Never true for longer than the lease lasts, even if nothing has run since it ended.
   bool is_leader() const;
-  // As Redis has it now; no value when nobody leads. Somebody who is not one of ours has no token.
+  // The leader according to Redis, or nullopt if there is none. A leader that is not a Warren
+  // process has no token.
   Async<std::optional<Leader>> observe();
 
  private:

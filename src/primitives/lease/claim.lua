@@ -1,9 +1,10 @@
--- The lease for as long as its slot moves to another server: by then the keys of a lease may be on
--- two servers, and none takes a script that needs both. So this decides by the fence alone, and
--- show.lua by the lease's key alone: who has both has the lease. Nobody is handed it.
+-- The lease while its slot moves to another server. The keys of a lease may then be on two servers,
+-- and no server runs a script that needs both. So this script decides by the fence alone, and
+-- show.lua by the lease's key alone: the process that has both has the lease. It is not handed to
+-- waiters.
 -- KEYS  1 fence, as in lease.lua
--- ARGV  1 to 7 as of lease.lua
--- Returns what lease.lua does.
+-- ARGV  1 to 7 as in lease.lua
+-- Returns what lease.lua returns.
 local format = string.format
 local what, attempt, _, ttl, _, topology, retention = unpack(ARGV)
 topology = tonumber(topology)
@@ -16,7 +17,7 @@ local e, c, owner, session, since, ends, mark =
 local epoch, counter = tonumber(e), tonumber(c)
 local is_mine = owner == attempt
 if not is_mine then
-  -- Of a grant without an end only the lease's key, or the session's, tells whether it lasts.
+  -- Whether a grant without an end still lasts is known only to the lease's key or the session's.
   local rest = owner == '' and 0 or ends == '' and 1000 or ends - now / 1000
   if what ~= 'acquire' then return {0, 0, 0, now, ''} end
   if rest > 0 then return {0, math.ceil(math.min(rest, 1000)), 0, now, ''} end

@@ -1,5 +1,5 @@
 #pragma once
-// For scripts that write under a lease's token: they begin with the lines of fence.lua.
+// For scripts that write under a lease's token: prefixes them with fence.lua.
 #include "primitives/lease/causes.h"
 #include "primitives/lease/scripts.h"
 #include "redis/resp/refusal.h"
@@ -10,7 +10,7 @@ inline redis::Script behind_fence(const redis::Script& script) {
   return {script.name(), scripts::fence.source() + script.source()};
 }
 
-// Why such a script failed: lease_lost when a newer token has written since.
+// Translates the failure of such a script: lease_lost if a newer token has written since.
 inline Error behind_fence(Error error) {
   auto why = redis::said(error, "FENCED");
   if (!why) return error;

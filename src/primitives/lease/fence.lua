@@ -1,8 +1,8 @@
--- Begins every script that writes under a lease: nothing is written for a token that is older than
+-- The beginning of every script that writes under a lease: it refuses a token that is older than
 -- one that was shown here before.
--- key       of the fence: begins with "epoch counter", the newest token; what follows is the lease's
--- ...       the token, and for how many ms after this the fence remembers
--- Returns the error FENCED to be returned, or nothing.
+-- key       of the fence: starts with "epoch counter", the newest token; the rest is the lease's
+-- ...       the token, and how many ms from now the fence remembers it
+-- Returns the error FENCED, for the script to return, or nil.
 local function fenced(key, epoch, counter, retention_ms)
   epoch, counter = tonumber(epoch), tonumber(counter)
   local e, c, owner = string.match(redis.call('GET', key) or '0 0', '^(%d+) (%d+)(.*)$')
@@ -12,8 +12,8 @@ local function fenced(key, epoch, counter, retention_ms)
                                            counter, e, c))
   end
   if e < epoch or c < counter then
-    -- A failover lost that grant. Whoever holds the lease by what is known here keeps it, and the
-    -- mark has the next renewal give him a token of his own.
+    -- A failover lost that grant. The holder recorded here keeps the lease, and the mark makes its
+    -- next renewal issue a token of its own.
     if owner ~= '' and string.sub(owner, -1) ~= '*' then owner = owner .. '*' end
     redis.call('SET', key, string.format('%.0f %.0f', epoch, counter) .. owner, 'PX', retention_ms)
   else

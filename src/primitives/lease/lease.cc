@@ -85,8 +85,8 @@ Async<redis::Reply> Lease::guarded(redis::Command command) {
     if (reply || reply.error().code != Errc::lease_lost || session.is_over(id)) co_return reply;
     session.machine_.on_fenced(id, shown);
     session.pump();
-    // Our own renewal may have raised the token while the command was on its way: then it was not
-    // run, and is sent again with the new one.
+    // Our own renewal may have raised the token while the command was on its way. Then the command
+    // was not run, and it is sent again with the new token.
     while (!session.is_over(id) && session.machine_.token(id) == shown)
       co_await watcher->changed.wait();
     if (session.is_over(id)) co_return reply;
@@ -196,13 +196,13 @@ bool LeaseSession::is_over(LeaseId id) const {
   return closed_ || !machine_.knows(id) || machine_.state(id) == LeaseState::ended;
 }
 
-// What the machine learns from an answer depends on which server gave it.
+// An answer is judged by the server that gave it, so the machine hears of a new server first.
 void LeaseSession::follow_topology() {
   if (std::exchange(changes_seen_, client_.changes()) != client_.changes())
     machine_.on_connected(client_.epoch(), Clock::now());
 }
 
-// After everything that the machine was told: does what it wants.
+// Call after giving the machine a fact: carries out what it wants.
 void LeaseSession::pump() {
   while (auto request = machine_.next_request())
     tasks_.start("lease.request", send(std::move(*request)));
@@ -327,7 +327,7 @@ awaitable<void> LeaseSession::listen() {
   }
 }
 
-// A grant that came before the subscription stood was missed.
+// A grant published before the subscription was confirmed was missed.
 awaitable<void> LeaseSession::ask_when_subscribed() {
   auto settled = co_await subscriber_.settled(Clock::time_point::max());
   if (!settled) co_return;
@@ -358,7 +358,7 @@ awaitable<void> LeaseSession::close() {
     redis::Command forget("DEL", *session);
     auto options = redis::CallOptions().by(deadline).idempotent();
     auto told = co_await client_.ask(std::move(forget), options);
-    if (!told) log::debug("lease.session_left", "why", told.error().what);  // it ends by itself
+    if (!told) log::debug("lease.session_left", "why", told.error().what);  // it expires by itself
   }
   tasks_.stop();
   co_await subscriber_.close();

@@ -1,11 +1,11 @@
 #pragma once
 // A lease: a name held by at most one holder, until a deadline, under a token that only grows.
 //
-//   alice           Redis            bob    Alice may go on believing in her lease after bob
-//     |-- acquire --->|               |     has it: no clock can prevent that. What keeps data
-//     |<-- token 41 --|               |     safe is the token: every write made under a lease
+//   alice           Redis            bob    Alice may still believe in her lease after bob was
+//     |-- acquire --->|               |     granted it: no clock can prevent that. The token
+//     |<-- token 41 --|               |     keeps data safe: every write made under a lease
 //     |   (stalls)    | ttl runs out  |     carries one, and a write with an older token than
-//     |               |<-- acquire ---|     the last is refused.
+//     |               |<-- acquire ---|     the last one is refused.
 //     |               |-- token 42 -->|
 //     |-- write, 41 ->| refused       |
 //
@@ -32,7 +32,7 @@ namespace warren {
 
 class LeaseSession;
 
-// What an acquisition gives. Moving it is cheap; destroying it releases the lease in the
+// The result of an acquisition. Moving it is cheap. Destroying it releases the lease in the
 // background.
 class Lease {
  public:
@@ -40,29 +40,31 @@ class Lease {
   Lease& operator=(Lease&& other) noexcept;
   ~Lease();
 
-  // held: until deadline() nobody else has it. uncertain: a renewal is overdue, so begin nothing
-  // that cannot be undone. ended: it is over, see why(). Looks at the clock, so it is right even when
-  // nothing else has run for long.
+  // held: no other process holds the lease before deadline(). uncertain: a renewal is overdue, so
+  // begin nothing that cannot be undone. ended: the lease is over, see why(). Reads the clock, so
+  // the answer is right even if nothing else has run for a long time.
   LeaseState state() const;
   bool is_held() const { return state() == LeaseState::held; }
-  // May grow while the lease is held: after a failover.
+  // May grow while the lease is held, after a failover.
   FencingToken token() const;
   Clock::time_point deadline() const;
-  // The key with the newest token, for scripts that look at it themselves (fence.h).
+  // The key that stores the newest token, for scripts that check it themselves (fence.h).
   const std::string& fence() const;
   const Error& why() const;
   const LeaseTerms& terms() const;
 
-  // Runs a command under this lease's token; its keys share the hash tag of the lease's key.
-  // Errc::lease_lost when somebody was granted the lease since: then nothing was written.
+  // Runs a command under this lease's token. Its keys must share the hash tag of the lease's key.
+  // Returns Errc::lease_lost if the lease has been granted to another holder since; nothing was
+  // written then.
   Async<redis::Reply> guarded(redis::Command command);
-  // What others read in the lease's key from the next renewal on.
+  // Changes the value that others read in the lease's key, from the next renewal on.
   void show(std::string value);
-  // Returns when the lease is over, for whatever reason; no later than its deadline.
+  // Returns when the lease is over, for whatever reason, and no later than its deadline.
   awaitable<void> ended();
-  // Lets the next in line have it now. Tries again for as long as the client's command_timeout when
-  // the server refuses for a time. An error is the server's, or that there was no answer: then it
-  // goes on trying, and at the latest the lease ends by itself, one ttl later.
+  // Hands the lease to the next in line now. If the server refuses temporarily, retries for as long
+  // as the client's command_timeout. An error comes from the server or means that there was no
+  // answer. After a missing answer the session keeps trying in the background; at worst the lease
+  // expires by itself one ttl later.
   Async<> release();
 
  private:
@@ -72,46 +74,47 @@ class Lease {
   LeaseId id_;
 };
 
-// Runs work for as long as the lease lasts. Whichever ends first cancels the other, and neither
-// outlives this call. Errc::lease_lost: the work was cancelled.
+// Runs work while the lease lasts. Whichever ends first cancels the other, and neither outlives
+// this call. Returns Errc::lease_lost if the work was cancelled.
 Async<> while_held(Lease& lease, Async<> work);
 
-// One command, refused with Errc::lease_lost when `fence` has seen a newer token. For resources
-// that have a fence of their own; it shares the hash tag of the command's keys.
+// Runs one command, unless `fence` has seen a newer token: then it returns Errc::lease_lost. For
+// resources with a fence of their own, which must share the hash tag of the command's keys.
 Async<redis::Reply> run_guarded(redis::Client& client, std::string fence, FencingToken token,
                                 redis::Command command);
 
-// A script that decides about a lease together with something else, in one step. It is given the
-// keys and arguments of the lease and, behind these (KEYS[4], ARGV[11] and on), its own. It may
-// refuse with an error (Errc::refused); to grant, it returns what `lease(KEYS, ARGV)` returns,
-// whose first item is 1 when the caller has the lease. It may run twice, as the lease's own may.
+// Makes a script that decides about a lease together with something else, in one step. It receives
+// the keys and arguments of the lease, followed by its own (from KEYS[4] and ARGV[11] on). It may
+// refuse with an error (Errc::refused). To grant, it returns what `lease(KEYS, ARGV)` returns; the
+// first item of that is 1 if the caller has the lease. Like the lease's own script, it may run
+// twice.
 redis::Script conditional_lease(std::string name, std::string_view source);
 
-// What one process holds: keeps its leases alive with one command every third of the session's ttl,
-// however many they are, and waits in line for those that others hold.
+// All the leases of one process. Keeps them alive with one command every third of the session's
+// ttl, however many there are, and waits in line for leases that other processes hold.
 class LeaseSession {
  public:
-  // The client outlives it.
+  // The client must outlive the session.
   explicit LeaseSession(redis::Client& client, std::chrono::milliseconds ttl = 15s,
                         std::optional<LeaseRoom> room = {});
   ~LeaseSession();
   LeaseSession(const LeaseSession&) = delete;
   LeaseSession& operator=(const LeaseSession&) = delete;
 
-  // Does not wait: Errc::held_elsewhere names the holder. Whoever waits in line comes first.
+  // Does not wait. Errc::held_elsewhere names the holder. A waiter in line takes precedence.
   Async<Lease> try_acquire(LeaseTerms terms);
-  // First come, first served. Errc::timeout at the deadline; Errc::overloaded when ten thousand
-  // wait already.
+  // First come, first served. Returns Errc::timeout at the deadline, and Errc::overloaded if ten
+  // thousand waiters are already in line.
   Async<Lease> acquire(LeaseTerms terms, Clock::time_point deadline);
 
-  // Gives back what is still held, and waits until Redis was told, for a second at most. No lease
-  // of this session may be used any more.
+  // Releases every lease still held and waits until Redis has confirmed, for at most a second.
+  // Leases of this session must not be used afterwards.
   awaitable<void> close();
 
   const std::string& holder() const { return holder_; }
   redis::Client& client() { return client_; }
   const LeaseMachine& machine() const { return machine_; }
-  // Keeps warren_lease_… up to date for as long as the caller keeps what is returned.
+  // Keeps the warren_lease_… metrics up to date while the caller keeps the returned object.
   [[nodiscard]] std::shared_ptr<void> publish(Metrics& metrics) const;
 
  private:
@@ -141,9 +144,9 @@ class LeaseSession {
   Timer timer_;
   struct Watcher {
     Event changed;
-    std::optional<Error> refusal;  // of its release
+    std::optional<Error> refusal;  // why its release was refused
   };
-  // Shared with whoever waits, since the lease may be released meanwhile.
+  // Shared with the coroutines that wait, because the lease may be released meanwhile.
   std::map<LeaseId, std::shared_ptr<Watcher>> watchers_;
   std::set<std::string> subscribed_;
   std::uint64_t changes_seen_ = 0;

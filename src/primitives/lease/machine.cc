@@ -19,14 +19,14 @@ std::string milliseconds(Clock::duration time) {
   return std::to_string(std::chrono::duration_cast<std::chrono::milliseconds>(time).count());
 }
 
-// In the same slot as the key, whether that has a hash tag or not.
+// Returns a key in the same slot as `key`, whether or not that has a hash tag.
 std::string beside(const std::string& key, std::string_view suffix) {
   auto derived = key + std::string(suffix);
   if (redis::slot_of(derived) == redis::slot_of(key)) return derived;
   return "{" + key + "}" + std::string(suffix);
 }
 
-// What decides the slot of a key.
+// The part of a key that decides its slot.
 std::string tag_of(const std::string& key) {
   auto open = key.find('{');
   auto close = open == key.npos ? key.npos : key.find('}', open);
@@ -42,13 +42,13 @@ std::int64_t number(const redis::Reply& reply, std::size_t i) {
   return i < reply.items.size() ? reply.items[i].number : 0;
 }
 
-// A third: two renewals in a row may be lost before the lease is.
+// A third of the ttl: two renewals in a row may be lost before the lease is.
 Clock::duration renewal_interval(const LeaseTerms& terms) {
   Clock::duration third = terms.ttl ? Clock::duration(*terms.ttl) / 3 : fence_retention / 3;
   return terms.renew_every ? std::min<Clock::duration>(third, *terms.renew_every) : third;
 }
 
-// An initializer list would copy each once more.
+// An initializer list would copy each word once more.
 template <class... Words>
 std::vector<std::string> words(Words&&... each) {
   std::vector<std::string> list;
@@ -105,14 +105,14 @@ std::string LeaseMachine::session_key(std::uint64_t generation) const {
          std::to_string(generation);
 }
 
-// What tells in line whether this process lives: its session; in a cluster, for how long it does
-// unless it asks again.
+// What tells other waiters that this process is alive: its session, or in a cluster how long the
+// entry counts unless it asks again.
 std::string LeaseMachine::waiting_name(const Record& record) const {
   if (needs_session(record)) return session_key();
   return record.waits ? waits_until(record, terms_.ttl) : "-";
 }
 
-// In the slot of the lease, since older programs take it for the name of a session.
+// In the slot of the lease, because older programs take it for the name of a session.
 std::string LeaseMachine::waits_until(const Record& record, Clock::duration time) const {
   auto room = terms_.room ? terms_.room->keys : "{" + tag_of(record.terms.key) + "}:";
   return room + '@' + milliseconds(time);
@@ -140,8 +140,8 @@ Result<LeaseId> LeaseMachine::begin(LeaseTerms terms, bool waits, Clock::time_po
     return fail(Errc::invalid,
                 "lease {}: a ttl of {} ms is too short to be renewed; 100 ms are not", terms.key,
                 terms.ttl->count());
-  // A replicated one travels on a connection of its own. What is sent there again after a break may
-  // arrive twice, and the second time after the release: so it must end by itself.
+  // A replicated lease uses a connection of its own. A request resent there after the connection
+  // broke may arrive twice, the second time after the release. So the lease must expire by itself.
   if ((terms_.is_cluster || terms.replicated) && !terms.ttl) terms.ttl = terms_.ttl;
   auto id = ++last_lease_;
   auto& record = leases_[id];
@@ -171,7 +171,7 @@ void LeaseMachine::leave(LeaseId id, Clock::time_point now) {
   record.is_left = true;
   record.state = LeaseState::ended;
   record.why = {Errc::timeout, fmt::format("lease {}: no answer to its release", record.terms.key)};
-  // A grant ends by itself, and a place in the line with the session. Until then we try.
+  // A grant expires by itself, and a place in line ends with the session. We try until then.
   record.patience = needs_session(record) ? never : now + ttl(record);
   record.next = now;
   if (terms_.is_cluster) ++returning_[record.terms.key].leases;
@@ -180,7 +180,7 @@ void LeaseMachine::leave(LeaseId id, Clock::time_point now) {
 
 void LeaseMachine::show(LeaseId id, std::string value) { at(id).terms.value = std::move(value); }
 
-// Whatever is to be asked about this lease in its present state.
+// Sends the request that suits the state of this lease.
 void LeaseMachine::ask(LeaseId id, Record& record, Clock::time_point now) {
   bool is_renewal = is_held(record);
   if (is_renewal && record.offered == record.shown) record.offered = record.terms.value;
@@ -205,14 +205,14 @@ void LeaseMachine::ask(LeaseId id, Record& record, Clock::time_point now) {
   }
   request.deadline = now + ttl(record);
   if (!is_renewal) request.deadline = std::min(request.deadline, record.patience);
-  // Soon enough for who waits for the release to be told what the server says.
+  // Soon enough to tell the caller of release() what the server says.
   if (record.is_left) request.deadline = std::min(request.deadline, now + record.release_time);
   if (is_renewal) request.deadline = std::min(request.deadline, deadline(record));
   request.is_renewal = is_renewal;
-  // A release follows an acquisition without an answer on the same way, lest it overtake it.
+  // A release uses the connection of an unanswered acquisition, so that it cannot overtake it.
   request.replicated =
       record.terms.replicated && !is_renewal && (!record.is_left || record.is_loose);
-  // Replicas that stay behind are told of before patience ends.
+  // Leaves time to report that replicas are behind before patience runs out.
   if (request.replicated) request.deadline -= (request.deadline - now) / 4;
   record.is_known = true;
   record.asks_again = false;
@@ -241,7 +241,7 @@ void LeaseMachine::renew_session(Clock::time_point now) {
        {Flight::About::session, 0, session_.generation, now, session_.exists, false});
 }
 
-// A session says nothing about keys that somebody deleted or wrote over.
+// The session's renewal does not show that another program deleted or overwrote a key.
 void LeaseMachine::look_at_kept(Clock::time_point now) {
   Request request;
   Flight flight{Flight::About::kept, 0, session_.generation, now};
@@ -263,7 +263,7 @@ void LeaseMachine::look_at_kept(Clock::time_point now) {
 
 void LeaseMachine::on_seen(const Flight& flight, const Result<redis::Reply>& reply,
                            Clock::time_point now) {
-  if (!reply || reply->items.size() != flight.kept.size()) return;  // the next one will tell
+  if (!reply || reply->items.size() != flight.kept.size()) return;  // the next look will tell
   for (std::size_t i = 0; i < flight.kept.size(); ++i) {
     auto found = leases_.find(flight.kept[i]);
     if (found == leases_.end() || !is_held(found->second)) continue;
@@ -320,7 +320,7 @@ void LeaseMachine::on_session_reply(const Flight& flight, const Result<redis::Re
   } else if (flight.is_renewal && reply->number == 0) {
     return lose_session(now);
   } else if (sent + trusted(terms_.ttl) <= now) {
-    session.next = now;  // so late that it says nothing
+    session.next = now;  // too late to prove anything
   } else {
     ++counters_.renewed;
     if (flight.is_renewal) look_at_kept(now);
@@ -349,8 +349,8 @@ void LeaseMachine::on_lease_reply(LeaseId id, Record& record, const Flight& flig
   bool is_granted = number(*reply, 0) == 1;
   if (is_granted && !record.is_left) record.shown = record.offered;
 
-  // Asked before we left, or were granted it by message, or for a session that is replaced: what it
-  // says is no longer so.
+  // The answer is outdated if we asked before we left, before we were granted the lease by message,
+  // or for a session that has been replaced.
   bool is_of_another_session = flight.generation != session_.generation &&
                                (is_granted ? !record.terms.ttl : record.waits && !was_held);
   bool is_outdated = record.is_left
@@ -363,7 +363,7 @@ void LeaseMachine::on_lease_reply(LeaseId id, Record& record, const Flight& flig
     return update(id, record, now);
   }
   if (record.is_left) {
-    // What was under way without an answer when we left may arrive after this, so once more.
+    // A request that was unanswered when we left may arrive after this release: release once more.
     if (!std::exchange(record.is_loose, false)) return erase(id, now);
     record.next = now + patience_between_attempts;
     return update(id, record, now);
@@ -383,10 +383,11 @@ void LeaseMachine::on_failed(LeaseId id, Record& record, const Flight& flight, c
   auto code = error.code;
   bool is_late = code == Errc::timeout || code == Errc::unknown_outcome;
   if (is_late) record.is_loose = true;
-  // Over a slow link no answer would ever come in the time of the first attempt.
+  // Over a slow link no answer would ever arrive within the time of the first attempt.
   if (is_late && flight.is_release)
     record.release_time = std::min<Clock::duration>(2 * record.release_time, ttl(record));
-  // A script whose keys went away under it ends with an error of its own, and may be run again.
+  // A script whose keys moved away while it ran fails with an error of its own, and may be run
+  // again.
   bool will_pass = may_retry(error) || LeaseSteps::are_needed(error);
   if (!will_pass && flight.is_release) return abandon(id, record, error, now);
   if (flight.is_release) record.why = error;
@@ -400,8 +401,9 @@ void LeaseMachine::on_failed(LeaseId id, Record& record, const Flight& flight, c
 void LeaseMachine::on_refused(LeaseId id, Record& record, const Flight& flight,
                               const redis::Reply& reply, Clock::time_point now) {
   if (is_held(record)) {
-    // Who was handed it by message may stand in line again, by a question that came after the grant
-    // was lost; and one without an answer may still arrive. Its release takes back both.
+    // A process that was granted the lease by message may be in line again, through a question that
+    // arrived after the grant was lost. An unanswered question may also still arrive. Its release
+    // removes both.
     record.is_known = record.waits || record.is_loose;
     return end(id, record,
                {Errc::lease_lost, fmt::format("lease {}: token {} is over", record.terms.key,
@@ -425,19 +427,20 @@ void LeaseMachine::on_refused(LeaseId id, Record& record, const Flight& flight,
   if (terms_.is_cluster)
     record.queued_under =
         waits_until(record, std::chrono::milliseconds(record.server_us / 1000) + terms_.ttl);
-  // When the holder crashes nobody tells us, and Redis' own news of it come seconds late. The first
-  // in line looks right after the end; the others in turn, should the first be gone too.
+  // No message announces the crash of a holder, and Redis publishes expiry seconds late. The first
+  // in line asks right after the lease ends; the others follow in turn, in case the first is dead
+  // too.
   Clock::duration rest = number(reply, 1) < 0 ? 1s : std::chrono::milliseconds(number(reply, 1));
   if (terms_.is_cluster) rest = std::min<Clock::duration>(rest, 2 * terms_.ttl / 3);
   auto turn = std::min<std::int64_t>(number(reply, 2), 50) * 5ms;
-  // Counted from the question, since the next one takes as long to get there. An answer that waited
-  // for replicas is much later.
+  // Counted from when the question was sent, since the next one takes as long to get there. An
+  // answer that waited for replicas arrives much later.
   record.next = record.asks_again ? now : std::max(now, flight.sent + rest + 2ms + turn);
   set(id, record, LeaseState::waiting);
   update(id, record, now);
 }
 
-// `since`: the server had granted it then, or did so later.
+// The server granted it at `since` or later.
 void LeaseMachine::on_granted(LeaseId id, Record& record, FencingToken token,
                               Clock::time_point since, Clock::time_point now) {
   bool was_held = is_held(record);
@@ -447,7 +450,7 @@ void LeaseMachine::on_granted(LeaseId id, Record& record, FencingToken token,
                                               record.terms.key, to_string(record.token))});
   record.confirmed = std::max(record.confirmed, since);
   if (token.epoch < epoch_ || deadline(record) <= now) {
-    // Of a primary that was replaced meanwhile, or too late to be of use: ask again.
+    // Granted by a primary that has been replaced since, or too late to be of use: ask again.
     record.next = now;
     return update(id, record, now);
   }
@@ -465,7 +468,8 @@ void LeaseMachine::on_granted(LeaseId id, Record& record, FencingToken token,
 }
 
 void LeaseMachine::on_grant(const std::string& message, Clock::time_point now) {
-  // attempt, epoch, counter, the server's clock and, behind an @, the session that keeps it
+  // The words are attempt, epoch, counter, and the server's clock followed by @ and the session
+  // that keeps the lease.
   std::vector<std::string> words;
   for (std::size_t at = 0; at <= message.size();) {
     auto end = std::min(message.find(' ', at), message.size());
@@ -486,21 +490,21 @@ void LeaseMachine::on_grant(const std::string& message, Clock::time_point now) {
   FencingToken token{number_of(words[1]), number_of(words[2])};
   auto granted_us = std::int64_t(number_of(words[3]));
   if (is_held(record)) return;
-  // A message may be late: then the server has said since that somebody else has it.
+  // A message may be late: the server may have told us since that another process holds the lease.
   auto sign = words[3].find('@');
   auto keeper = sign == std::string::npos ? "" : words[3].substr(sign + 1);
   bool is_of_this_session = keeper == (record.terms.ttl ? "-" : session_key());
-  // And it says nothing about replicas.
+  // A message also says nothing about replicas.
   if (record.state != LeaseState::waiting || record.server_us == 0 || record.terms.replicated ||
       granted_us < record.server_us || token < record.token || !is_of_this_session)
-    return ask_soon(id, record, now);  // the lease itself tells
-  // How long ago that was, nobody can say: the message may have been on its way for long. But it
-  // was so much later than our question, by the server's clock.
+    return ask_soon(id, record, now);  // ask the server
+  // We cannot tell how long the message was on its way. But the server's clock tells how much later
+  // than our question the grant was.
   auto later = std::chrono::microseconds(granted_us - record.server_us);
   auto since = std::min<Clock::time_point>(now, record.asked + later - later / 100);
   record.generation = session_.generation;
   on_granted(id, record, token, flaws_.deadline_from_reply ? now : since, now);
-  // Asked for at once, a renewal makes up for what that estimate took off.
+  // An immediate renewal makes up for what this estimate gave away.
   if (record.state == LeaseState::held && record.terms.ttl) {
     record.next = now;
     update(id, record, now);
@@ -525,7 +529,7 @@ void LeaseMachine::on_connected(std::uint64_t epoch, Clock::time_point now) {
   if (session_.next != Clock::time_point{}) update_session(now);
   for (auto next = leases_.begin(); next != leases_.end();) {
     auto& [id, record] = *next++;
-    record.server_us = 0;  // of another server, perhaps
+    record.server_us = 0;  // possibly of another server
     if (is_held(record)) record.is_doubted = true;
     if (record.state == LeaseState::ended)
       update(id, record, now);
@@ -586,7 +590,7 @@ std::vector<std::pair<LeaseId, Error>> LeaseMachine::take_refusals() {
   return std::exchange(refusals_, {});
 }
 
-// Does what the time has come for, and sets the timer for what comes next.
+// Does everything that is due, and sets the timer for what comes next.
 void LeaseMachine::update(LeaseId id, Record& record, Clock::time_point now) {
   bool is_open = record.state == LeaseState::asking || record.state == LeaseState::waiting;
   if (is_open && now >= record.patience)
@@ -600,7 +604,7 @@ void LeaseMachine::update(LeaseId id, Record& record, Clock::time_point now) {
   if (record.is_left && !record.request && (!record.is_known || now >= record.patience))
     return erase(id, now);
 
-  // A lease moves to a session only when the server has that.
+  // A lease moves to a session only when the server has that session.
   bool lacks_session = needs_session(record) && !session_.exists && !record.is_left;
   bool can_ask = !record.request && !(lacks_session && (is_open || !record.terms.ttl)) &&
                  !(is_open && is_held_up(id, record));
@@ -641,8 +645,9 @@ void LeaseMachine::replace_session(Clock::time_point now) {
   session_.next = now;
 }
 
-// The server refuses to take a lease back. It is no longer renewed; and where the session keeps it,
-// or its place in the line, the session takes a new name: with the old one that ends, too.
+// The server permanently refuses to release a lease. The lease is no longer renewed. If the session
+// keeps the lease, or its place in line, the session takes a new name: the lease ends with the old
+// one.
 void LeaseMachine::abandon(LeaseId id, Record& record, const Error& why, Clock::time_point now) {
   bool is_kept = needs_session(record) && session_.exists;
   refusals_.emplace_back(id, why);
@@ -655,8 +660,8 @@ void LeaseMachine::abandon(LeaseId id, Record& record, const Error& why, Clock::
   update_session(now);
 }
 
-// With the old session ends whatever is granted to it that we do not know of: a lease whose release
-// was lost with a primary, for one. If this is not done, the session ends by itself.
+// Everything granted to the old session that we do not know of ends with it, such as a lease whose
+// release was lost with a primary. If this deletion fails, the old session expires by itself.
 void LeaseMachine::delete_replaced(Clock::time_point now) {
   if (session_.replaced.empty() || !session_.exists) return;
   bool is_needed = false;
@@ -688,7 +693,7 @@ void LeaseMachine::lose_session(Clock::time_point now) {
       record.next = now;
       set(id, record, LeaseState::asking);
     }
-    // What the lost session kept is nobody's.
+    // Leases kept by the lost session are free.
     if (record.state == LeaseState::ended && needs_session(record)) record.is_known = false;
     update(id, record, now);
   });
@@ -717,9 +722,10 @@ void LeaseMachine::set_timer(LeaseId id, Record& record, Clock::time_point time)
   if (time != never) timers_.emplace(time, id);
 }
 
-// While a slot moves the lease's key is deleted by who finds his own value there (show.lua). A lease
-// of ours that is being given back shows the same as the next one that we ask for: if its key expires
-// on the way, its release would take that of the next one. So one after the other.
+// While a slot moves, a process deletes the lease's key if it finds its own value there (show.lua).
+// A lease that we are releasing shows the same value as the next one we ask for under that key: if
+// the key expires in between, a late release would delete the key of the next lease. So the next
+// one waits for the release.
 bool LeaseMachine::is_held_up(LeaseId id, const Record& record) {
   if (returning_.empty()) return false;
   auto found = returning_.find(record.terms.key);
@@ -742,7 +748,7 @@ void LeaseMachine::erase(LeaseId id, Clock::time_point now) {
       update(next, other->second, now);
 }
 
-// The action may erase the lease that it is given.
+// The action may erase the lease that is passed to it.
 template <class Action>
 void LeaseMachine::for_each(Action action) {
   for (auto next = leases_.begin(); next != leases_.end();) {

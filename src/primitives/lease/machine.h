@@ -1,16 +1,56 @@
 #pragma once
-// The lease protocol without a socket: facts in, intentions out. The simulator and Session drive
-// this same code.
+// The lease protocol without a socket: facts in, intentions out. The simulator and LeaseSession
+// drive this same code.
 //
 //   begin() ──▶ asking ──▶ waiting ──▶ held ◀──▶ uncertain ──▶ ended (why)
 //                  └─────────────────────▲       a renewal is overdue: the lease
-//                                                may still be ours, and may not
+//                                                may or may not still be ours
 //
 // One machine serves one process: any number of leases, and one session that keeps them alive. A
-// lease with a ttl of its own is renewed by itself; the others live as long as the session.
+// lease with a ttl of its own is renewed separately; the others live as long as the session.
 //
-// A deadline counts from before the request left, less the drift that two clocks may have. So
-// whatever delayed the request or its answer, the server lets go later than we do.
+// WHY A KEY THAT EXPIRES IS NOT ENOUGH
+//
+// At most one process at a time is to do a job. The obvious answer is SET K alice NX PX 15000,
+// repeated every few seconds: if alice dies, K expires and the next process takes over. Four things
+// go wrong.
+//
+// 1. A holder that stalls does not notice. Alice checks that K is hers, stalls (paging, a suspended
+//    virtual machine), and writes after bob was granted K. No clock and no check can prevent that,
+//    because the stall may come between the check and the write. So every grant carries a *token*
+//    that only grows, every guarded write shows it, and Redis refuses a token older than the newest
+//    it has seen (fence.lua). A longer ttl makes the accident rarer, not safer.
+//
+// 2. The answer says less than it seems to: not when the ttl began.
+//
+//      alice   t --- renew -->       <-- ok --- a
+//      redis             r ============= ttl ============> e
+//      right   t ====== ttl, less drift ======> d
+//      wrong                                    a ============= ttl ============> x
+//
+//    Redis counts the ttl from r, when it runs the command, and lets go at e. Alice knows only t,
+//    when the request left, and a, when the answer arrived; r is anywhere between the two. Counted
+//    from a the lease would end at x, after Redis may have granted it to bob. Counted from t, less
+//    the drift between two clocks, the deadline d is always before e: whatever delays the request
+//    or its answer, Redis lets go later than we do.
+//
+// 3. Many leases mean many renewals. So a process has one *session*: a key of its own, renewed
+//    every third of its ttl. A lease without a ttl names its session in the fence and ends with it.
+//    One command keeps ten thousand leases alive, and a waiter whose session is gone is skipped in
+//    line.
+//
+// 4. A failover loses acknowledged writes. A lost *grant* is easy: the new primary, asked about the
+//    lease, does not have it, and it ends. A lost *release* is worse: there the lease still belongs
+//    to our session, and our renewals would keep it alive although nothing uses it. So after every
+//    new connection or primary the session is *replaced*: it takes a new name, each lease that is
+//    still wanted moves to that with its next request, and then the old session's key is deleted.
+//    Whatever still hangs on it ends, the lease whose release was lost included. If the deletion is
+//    lost too, the old session expires unrenewed. An answer from before the replacement proves
+//    nothing, so the machine asks again.
+//
+// A release without an answer is sent again: every request may run twice. One that the server
+// forbids (an ACL) is abandoned: a lease with a ttl expires, and for any other the session is
+// replaced.
 #include <deque>
 #include <map>
 #include <optional>
@@ -26,34 +66,37 @@
 
 namespace warren {
 
-// Something that must hold for a lease to be granted, or must happen together with the grant: a
-// script made by conditional_lease(), with what it needs besides the lease.
+// Something that must hold when a lease is granted, or must happen together with the grant: a
+// script made by conditional_lease(), with the keys and arguments it needs besides those of the
+// lease.
 struct LeaseCondition {
   const redis::Script* script = nullptr;
   std::vector<std::string> keys, args;
 };
 
 struct LeaseTerms {
-  std::string key;  // as others know it; without spaces
-  // What others read there while we hold it: an id, a JSON text. Let it differ from what other
-  // processes show: in a cluster, while a slot moves, only this tells whose the key is.
+  std::string key;  // as other processes know it; contains no spaces
+  // What others read in the key while we hold it: an id, a JSON text. Make it different from what
+  // other processes show: while a slot of a cluster moves, only this value tells whose key it is.
   std::string value;
-  // The key lives so long after each renewal: for keys that others read. Without it, as long as
-  // the session.
+  // The key's lifetime after each renewal, for keys that others read. Without it the key lives as
+  // long as the session.
   std::optional<std::chrono::milliseconds> ttl{};
   // A grant counts only when all known replicas have it, except those that most sentinels consider
-  // down. See docs/guarantees.md. Without a ttl it has that of the session, and is renewed by itself.
+  // down, see docs/guarantees.md. Such a lease is renewed separately; without a ttl it gets that of
+  // the session.
   bool replicated = false;
-  // With a ttl: renewed so often, when that is more often than every third of it.
+  // The renewal interval of a lease with a ttl, if it is shorter than a third of that ttl.
   std::optional<std::chrono::milliseconds> renew_every{};
-  LeaseCondition condition{};  // of who does not wait in line
+  LeaseCondition condition{};  // only for a request that does not wait in line
 };
 
 enum class LeaseState { asking, waiting, held, uncertain, ended };
 std::string_view name(LeaseState state);
 
-// Where a session has its own key and channel, for a user who may use no others. All of its leases
-// are then in the slot of that key, and what is beside a key K is called K:fence and K:queue.
+// Where a session keeps its own key and channel, for a user that may use no others. All its leases
+// are then in the slot of that key, and the keys next to a lease key K are called K:fence and
+// K:queue.
 struct LeaseRoom {
   std::string keys;      // "{c1}:"
   std::string channels;  // "foghorn:{c1}:"
@@ -62,87 +105,90 @@ struct LeaseRoom {
 struct SessionTerms {
   std::string holder;  // new at every process start, never reused
   std::chrono::milliseconds ttl = 15s;
-  // Then no lease depends on a key beside its own, which may be on another server while a slot
-  // moves: each has a ttl, that of the session or its own, and is renewed by itself.
+  // In a cluster no lease may depend on a second key, since that may be on another server while a
+  // slot moves. So every lease has a ttl, its own or that of the session, and is renewed
+  // separately.
   bool is_cluster = false;
   std::optional<LeaseRoom> room{};
 };
 
 using LeaseId = std::uint64_t;
 
-// Mistakes that tests plant, to see that they are found.
+// Mistakes that tests plant to check that they would be found.
 struct LeaseFlaws {
-  bool deadline_from_reply = false;  // instead of from before the request left
-  bool blind_release = false;        // deletes the key without asking whose it is
+  bool deadline_from_reply = false;  // instead of from before the request was sent
+  bool blind_release = false;        // deletes the key without checking whose it is
   bool ignores_gap = false;          // does not ask again when a grant may have been missed
-  bool unshown_claim = false;        // believes the fence alone, while a slot moves
+  bool unshown_claim = false;        // believes the fence alone while a slot moves
 };
 
 class LeaseMachine {
  public:
-  // What to send. All of them may be sent twice.
+  // What to send. Any request may be sent twice.
   struct Request {
     std::uint64_t id = 0;
-    // Of the script, or of scripts::lease when it is null; without keys: args are a command.
+    // The script to run, or scripts::lease if null. If there are no keys, args are a plain command.
     const redis::Script* script = nullptr;
     std::vector<std::string> keys, args;
     Clock::time_point deadline{};
-    bool replicated = false;  // tell how many replicas have it
+    bool replicated = false;  // report how many replicas have it
     bool is_renewal = false;
   };
 
   explicit LeaseMachine(SessionTerms terms, LeaseFlaws flaws = {});
 
-  // Asks for a lease; in line and until the deadline, or at once. Errc::invalid: the terms.
+  // Asks for a lease: in line until the deadline, or without waiting in line. Returns Errc::invalid
+  // for invalid terms.
   Result<LeaseId> begin(LeaseTerms terms, bool waits, Clock::time_point deadline,
                         Clock::time_point now);
-  // Gives the lease back, or leaves the line.
+  // Releases the lease, or leaves the line.
   void leave(LeaseId id, Clock::time_point now);
-  // What others read from the next renewal on.
+  // Changes what others read, from the next renewal on.
   void show(LeaseId id, std::string value);
 
   void on_reply(std::uint64_t request, Result<redis::Reply> reply, bool has_all_replicas,
                 Clock::time_point now);
-  // A message on grant_channels().
+  // Takes a message from one of grant_channels().
   void on_grant(const std::string& message, Clock::time_point now);
   // Grants may have been missed.
   void on_gap(Clock::time_point now);
-  // There is a new connection, or another primary. What was granted there may be gone, and what was
-  // given back may be granted again: so the session takes a new name, and only what we still want
-  // moves with it.
+  // There is a new connection, or another primary. Leases granted on the old one may be gone, and
+  // leases released there may be granted again. So the session takes a new name, and only what we
+  // still want moves to it.
   void on_connected(std::uint64_t epoch, Clock::time_point now);
   void on_time(Clock::time_point now);
-  // A resource refused this token. The lease is over, unless the token is no longer its own: a renewal
-  // that is under way may have raised it at the server already, so that its answer is awaited first.
-  // Either way take_changes() tells.
+  // A resource refused this token. The lease is over, unless its token has changed since: a renewal
+  // under way may already have raised it on the server, so the answer to that is awaited first.
+  // Either way take_changes() reports the outcome.
   void on_fenced(LeaseId id, FencingToken shown);
 
   std::optional<Request> next_request();
-  // Call on_time by then.
+  // Call on_time() no later than this.
   Clock::time_point wake_at() const;
-  // Leases whose state or token changed, or that are no longer known, since the last call.
+  // The leases whose state or token has changed, or that were forgotten, since the last call.
   std::vector<LeaseId> take_changes();
-  // Releases that the server refused for good, since the last call. Such a lease ends by itself.
+  // The releases that the server refused permanently since the last call. Such a lease expires by
+  // itself.
   std::vector<std::pair<LeaseId, Error>> take_refusals();
-  // To be subscribed to; grows in a cluster.
+  // The channels to subscribe to. The set grows in a cluster.
   const std::set<std::string>& grant_channels() const { return channels_; }
 
-  // Until its end was told to the server, after leave().
+  // True until leave(), and after that until the server has been told.
   bool knows(LeaseId id) const { return leases_.contains(id); }
   bool is_left(LeaseId id) const { return at(id).is_left; }
   LeaseState state(LeaseId id) const { return at(id).state; }
-  // While it is held or uncertain: until then nobody else is granted it.
+  // Valid while the lease is held or uncertain: no other process is granted it before then.
   Clock::time_point deadline(LeaseId id) const { return deadline(at(id)); }
-  // on_time() was not called in time.
+  // True if on_time() was not called in time.
   bool is_past_deadline(LeaseId id, Clock::time_point now) const {
     return is_held(at(id)) && now >= deadline(id);
   }
   FencingToken token(LeaseId id) const { return at(id).token; }
   const LeaseTerms& terms(LeaseId id) const { return at(id).terms; }
-  // After leave(): why it could not be given back yet.
+  // After leave(): why the lease could not be released yet.
   const Error& why_ended(LeaseId id) const { return at(id).why; }
   const std::string& fence_key(LeaseId id) const { return at(id).fence; }
-  // Where the last token of a lease is written down.
+  // The key that records the last token of a lease.
   static std::string fence_key(const std::string& key);
 
   struct Counters {
@@ -150,58 +196,58 @@ class LeaseMachine {
   };
   const Counters& counters() const { return counters_; }
   std::size_t leases() const { return leases_.size(); }
-  // Nothing when the server has none.
+  // Returns nullopt if the server has no session of ours.
   std::optional<std::string> live_session() const;
 
-  // How long a deadline is ahead of a request: less than the ttl, since clocks differ.
+  // How far a deadline lies ahead of a request: less than the ttl, since clocks differ.
   static Clock::duration trusted(Clock::duration ttl) { return ttl - ttl / 100 - 5ms; }
 
  private:
-  // A key that lives while the process does; the leases refer to it.
+  // A key that lives as long as the process; leases refer to it.
   struct Session {
-    std::uint64_t generation = 1;  // a session that was lost never comes back under its name
-    std::string replaced;          // the key of the one before, to be deleted when nothing needs it
-    bool exists = false;           // the server said so
+    std::uint64_t generation = 1;  // a lost session never comes back under the same name
+    std::string replaced;          // key of the previous session, deleted once nothing needs it
+    bool exists = false;           // the server has confirmed it
     bool is_late = false;          // a renewal is overdue
-    std::uint64_t request = 0;     // under way
+    std::uint64_t request = 0;     // the request under way, or 0
     Clock::time_point confirmed{}, next{};
   };
   struct Record {
     LeaseTerms terms;
-    // The value that the server has, and the one that it was last asked to have. While the two
-    // differ the server may have either, so no third one is offered.
+    // The value that the server has, and the value it was last asked to have. While they differ the
+    // server may have either one, so no third value is offered.
     std::string shown, offered;
     std::string fence, queue, channel;
-    std::uint64_t generation = 0;  // of the session that keeps it, as the server has it
-    std::string queued_under;      // by which it was last seen in line, or -
+    std::uint64_t generation = 0;  // of the session that keeps it, as the server knows it
+    std::string queued_under;      // the name under which it was last seen in line, or -
     bool waits = false;
-    Clock::time_point patience{};  // until when to ask
+    Clock::time_point patience{};  // when to give up asking
     LeaseState state = LeaseState::asking;
     Error why{Errc::cancelled, "nobody wants it any more"};
     FencingToken token{};
-    Clock::time_point confirmed{};  // the server had it then, or later
+    Clock::time_point confirmed{};  // the server granted it then or later
     Clock::time_point next{};       // when to ask, renew or release
-    Clock::time_point timer{};      // as it stands in timers_
-    std::uint64_t request = 0;      // under way
-    bool asks_again = false;        // what is under way may be answered with what is no longer so
-    bool is_doubted = false;        // asked about anew, since the server may have lost it
-    bool is_left = false;           // the caller is gone
-    bool is_known = false;          // the server may have something of it
-    bool is_loose = false;          // a request without an answer may still reach the server
-    std::optional<FencingToken> fenced{};  // was refused while a request was under way
-    Clock::duration release_time = 1s;     // for the next answer to its release
-    // The last refusal: when we asked, and what the server's clock said then.
+    Clock::time_point timer{};      // its entry in timers_
+    std::uint64_t request = 0;      // the request under way, or 0
+    bool asks_again = false;        // the answer under way may already be outdated
+    bool is_doubted = false;        // being confirmed again, since the server may have lost it
+    bool is_left = false;           // the caller no longer wants it
+    bool is_known = false;          // the server may still know of it
+    bool is_loose = false;          // an unanswered request may still reach the server
+    std::optional<FencingToken> fenced{};  // the token refused while a request was under way
+    Clock::duration release_time = 1s;     // how long to wait for the next answer to its release
+    // The last refusal: when we asked, and the server's clock at that time.
     Clock::time_point asked{};
     std::int64_t server_us = 0;
   };
   struct Flight {
     enum class About { lease, session, kept, nothing } about = About::nothing;
     LeaseId lease = 0;
-    std::uint64_t generation = 0;  // of the session, when it was sent
+    std::uint64_t generation = 0;  // the session's, when it was sent
     Clock::time_point sent{};
     bool is_renewal = false;
     bool is_release = false;
-    std::vector<LeaseId> kept{};  // whose keys are looked at
+    std::vector<LeaseId> kept{};  // the leases whose keys are read
   };
 
   Record& at(LeaseId id) { return leases_.at(id); }
@@ -212,7 +258,7 @@ class LeaseMachine {
   bool is_kept_by_session(const Record& record) const {
     return !record.terms.ttl && session_.exists && record.generation == session_.generation;
   }
-  // When a renewal should have come at the latest.
+  // The latest time at which a renewal should have succeeded.
   Clock::time_point overdue(const Record& record) const {
     return record.confirmed + 2 * ttl(record) / 3;
   }
@@ -268,7 +314,8 @@ class LeaseMachine {
   Session session_;
   std::map<LeaseId, Record> leases_;
   std::map<std::uint64_t, Flight> flights_;
-  // In a cluster, by key: how many are being given back, and who asks for it after that.
+  // In a cluster, by key: how many leases are being released, and which ones ask for the key after
+  // that.
   struct Returning {
     std::size_t leases = 0;
     std::set<LeaseId> held_up{};

@@ -50,14 +50,14 @@ Reply values(std::size_t count, const std::string& text) {
   return reply;
 }
 
-// A machine, what it sends, and the time.
+// A machine, the requests it sends, and the time.
 struct Holder {
   explicit Holder(SessionTerms terms = {"h", 9s}) : machine(std::move(terms)) {}
 
   LeaseMachine machine;
   Clock::time_point now = start;
 
-  // The next request; the test fails when there is none.
+  // Returns the next request. The test fails if there is none.
   LeaseMachine::Request sent() {
     auto request = machine.next_request();
     REQUIRE(request);
@@ -78,7 +78,7 @@ struct Holder {
     REQUIRE(id);
     return *id;
   }
-  // With the session that some leases need.
+  // Also answers for the session that some leases need.
   LeaseId hold(LeaseTerms terms, std::uint64_t epoch = 0, std::uint64_t counter = 41) {
     auto id = begin(std::move(terms));
     auto request = sent();
@@ -182,7 +182,7 @@ TEST_CASE("a renewal that the server denies ends the lease at once") {
 TEST_CASE("a waiter whose grant is over by the time it hears of it leaves the line") {
   Holder alice;
   auto id = alice.wait_in_line(by_session);
-  // The server has handed it over, forgotten that, and put this question in line.
+  // The server has granted the lease, forgotten that, and put this question in line.
   alice.machine.on_gap(alice.now);
   auto question = alice.sent();
   alice.machine.on_grant(Holder::grant(id, 42, 1ms, "warren:session:h/1"), alice.now);
@@ -262,7 +262,7 @@ TEST_CASE("a session that cannot be renewed is uncertain, then lost, without a w
   auto renewal = alice.sent();
   alice.answer(renewal, fail(Errc::unavailable, "away"));
   alice.pass(1s);
-  renewal = alice.sent();  // tried again soon
+  renewal = alice.sent();  // retried soon
   alice.pass(2001ms);
   CHECK(alice.machine.state(id) == LeaseState::uncertain);
   alice.answer(renewal, number(1));
@@ -317,7 +317,7 @@ TEST_CASE("a grant that another session keeps is asked about, not believed") {
   auto request = asked();
   CHECK(request.args[4] == "warren:session:h/2");
   CHECK(request.args[9] == "warren:session:h/1");
-  // Once more, before that is answered: by then it stands in line under the second name.
+  // Another connection before that is answered: by then it is in line under the second name.
   alice.machine.on_connected(0, alice.now);
   alice.answer(alice.sent(), Reply());
   alice.answer(request, refused(3s));
@@ -328,7 +328,7 @@ TEST_CASE("a grant that another session keeps is asked about, not believed") {
   CHECK(alice.machine.state(id) == LeaseState::waiting);
   while (alice.machine.next_request()) {
   }
-  // An entry that was left behind was handed the lease.
+  // The entry left behind was granted the lease.
   alice.machine.on_grant(Holder::grant(id, 42, 1ms, "warren:session:h/1"), alice.now);
   CHECK(alice.machine.state(id) == LeaseState::waiting);
   CHECK(asked().args[0] == "acquire");
@@ -346,7 +346,7 @@ TEST_CASE("a token of a newer epoch is the higher one, whatever its counter") {
   Holder alice;
   auto id = alice.hold(by_ttl, 1, 900);
   alice.pass(1001ms);
-  alice.answer(alice.sent(), granted(2, 500));  // its new primary's clock is behind
+  alice.answer(alice.sent(), granted(2, 500));  // the clock of the new primary is behind
   CHECK(alice.machine.state(id) == LeaseState::held);
   CHECK(alice.machine.token(id) == FencingToken{2, 500});
 }
@@ -367,7 +367,8 @@ TEST_CASE("a token that is refused because our own renewal has just raised it en
   alice.machine.on_fenced(id, shown);  // shown before the answer came
   CHECK(alice.machine.state(id) == LeaseState::held);
 
-  // It is somebody else's when the answer says nothing new, and when nothing is under way.
+  // The lease belongs to another process if the answer brings no newer token, or if no request is
+  // under way.
   alice.pass(1s);
   renewal = alice.sent();
   alice.machine.on_fenced(id, alice.machine.token(id));
@@ -391,7 +392,7 @@ TEST_CASE("a grant from before the server's last answer is asked about, not beli
   Holder alice;
   auto id = alice.wait_in_line(by_ttl);
   alice.pass(100ms);
-  // It was handed over and lost while we slept, or the server's clock was set back.
+  // The lease was granted and lost while we slept, or the server's clock was set back.
   alice.machine.on_grant(Holder::grant(id, 42, -1ms), alice.now);
   CHECK(alice.machine.state(id) == LeaseState::waiting);
   CHECK(alice.sent().args[0] == "acquire");
@@ -426,7 +427,7 @@ TEST_CASE("a new primary is asked about everything, and until then nothing is ce
   CHECK(alice.machine.state(id) == LeaseState::uncertain);
   auto renewal = alice.sent();
   CHECK(renewal.args[5] == "4");
-  alice.answer(renewal, granted(3, 50));  // an answer of the old one
+  alice.answer(renewal, granted(3, 50));  // an answer of the old primary
   CHECK(alice.machine.state(id) == LeaseState::uncertain);
   renewal = alice.sent();
   alice.answer(renewal, granted(4, 51));
@@ -511,7 +512,7 @@ TEST_CASE("a release without an answer is given twice the time, so that a slow l
     alice.answer(release, fail(Errc::unknown_outcome, "late"));
     alice.pass(50ms);
   }
-  // But not longer than there is something to release.
+  // But no longer than there is something to release.
   CHECK(alice.sent().deadline == left + 100s);
 }
 
@@ -606,7 +607,7 @@ TEST_CASE("who is refused late looks when the lease ends, and not so much later"
   auto id = alice.begin({"job", "alice", 9s, true}, true);
   alice.answer(alice.sent(), Reply());
   auto request = alice.sent();
-  alice.pass(2s);  // for the replicas
+  alice.pass(2s);  // waits for the replicas
   alice.answer(request, refused(3s));
   CHECK(alice.machine.state(id) == LeaseState::waiting);
   alice.pass(1s);
@@ -680,7 +681,7 @@ TEST_CASE("the release of a replicated lease does not overtake an acquisition wi
   auto other = alice.begin({"job", "alice", 3s, true});
   alice.answer(alice.sent(), granted(0, 41));
   alice.machine.leave(other, alice.now);
-  CHECK(!alice.sent().replicated);  // nothing is under way: no reason to wait for replicas
+  CHECK(!alice.sent().replicated);  // no request is under way, so there are no replicas to wait for
 }
 
 TEST_CASE("a session that was replaced lasts until who waits has moved its place") {
@@ -811,7 +812,7 @@ TEST_CASE("an epoch that goes back, as that of sentinels made anew, is not used"
   auto id = alice.begin({"other", "alice", 3s});
   auto request = alice.sent();
   CHECK(request.args[5] == "7");
-  alice.answer(request, granted(1, 99));  // of somebody who knows no better
+  alice.answer(request, granted(1, 99));  // from a process that knows no better
   CHECK(alice.machine.state(id) == LeaseState::asking);
 }
 
@@ -858,7 +859,7 @@ TEST_CASE("with a room nothing of a session lies elsewhere") {
   CHECK(request.args.at(7).starts_with("holt:demo:x:"));
   for (const auto& channel : holder.machine.grant_channels())
     CHECK(channel.starts_with("holt:demo:x:"));
-  // In a cluster that needs the slot of the room.
+  // In a cluster the key must be in the slot of the room.
   terms.is_cluster = true;
   LeaseMachine machine(terms);
   auto refused = machine.begin({"holt:demo:x:work", "me"}, false, start + 1s, start);

@@ -68,7 +68,7 @@ void LeaseSteps::end(Result<redis::Reply> answer) {
 }
 
 void LeaseSteps::on_reply(Result<redis::Reply> reply) {
-  if (!reply && stage_ == Stage::look) return end(std::move(claimed_));  // only for people
+  if (!reply && stage_ == Stage::look) return end(std::move(claimed_));  // shown to people only
   if (!reply) return end(std::move(reply));
   switch (stage_) {
     case Stage::leave_line:
@@ -84,8 +84,8 @@ void LeaseSteps::on_reply(Result<redis::Reply> reply) {
     case Stage::give_up:
       return end(std::move(claimed_));
     case Stage::confirm:
-      // Who could still run the whole script may have taken it, and given it back, before we showed
-      // it.
+      // A process that could still run the whole script may have taken the lease, and released it,
+      // before we showed our value.
       claimed_ = *std::move(reply);
       if (is_granted(claimed_)) return end(std::move(claimed_));
       stage_ = Stage::hide;
@@ -108,7 +108,7 @@ void LeaseSteps::on_claimed(redis::Reply reply) {
 void LeaseSteps::on_shown(const redis::Reply& reply) {
   if (is("release")) {
     stage_ = Stage::unclaim;
-  } else if (!is_granted(reply)) {  // an older program has it, or ended it
+  } else if (!is_granted(reply)) {  // an older program holds or ended it
     claimed_.items[0].number = claimed_.items[2].number = 0;
     claimed_.items[1].number = reply.items.at(1).number;
     claimed_.items.push_back(reply.items.at(2));

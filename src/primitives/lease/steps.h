@@ -2,11 +2,12 @@
 // One request about a lease while its slot moves from one server of a cluster to another, without a
 // socket: the simulator and LeaseSession drive this same code.
 //
-//   source            target     Each key of the lease is at one of the two, and no script may need
-//     lease             fence    two of them. So first the fence says whose the lease is (claim.lua),
-//     queue                      then the lease's own key shows it (show.lua). Who comes between the
-//                                two sees it as taken, or takes it away before we believe that we
-//                                have it: so an acquisition asks the fence once more.
+//   source            target     Each key of the lease is on one of the two servers, so no script
+//     lease             fence    may need two keys. First the fence decides whose the lease is
+//     queue                      (claim.lua), then the lease's own key shows it (show.lua).
+//
+// A process that comes between the two either finds the lease taken, or takes it before we believe
+// that we have it. So an acquisition asks the fence once more.
 #include <optional>
 #include <string>
 #include <vector>
@@ -17,20 +18,20 @@ namespace warren {
 
 class LeaseSteps {
  public:
-  // The keys of a script are on two servers, or went from one to the other while it ran.
+  // Whether the error means that the keys of a script are on two servers, or moved while it ran.
   static bool are_needed(const Error& error);
 
   explicit LeaseSteps(LeaseMachine::Request request, LeaseFlaws flaws = {});
 
-  // A script with its keys; without one: args are a command.
+  // A script with its keys. If script is null, args are a plain command.
   struct Step {
     const redis::Script* script = nullptr;
     std::vector<std::string> keys, args;
   };
-  // What to ask next, when the last one was answered. Nothing: then answer() is there.
+  // The next step, once the last one was answered. Returns nullopt when answer() is ready.
   std::optional<Step> next() const;
   void on_reply(Result<redis::Reply> reply);
-  // As lease.lua gives it.
+  // In the format of lease.lua.
   const Result<redis::Reply>& answer() const { return answer_; }
 
  private:

@@ -26,12 +26,12 @@ LeaseSteps steps_of(const char* what, const char* channel = "-", const char* pla
   return LeaseSteps(std::move(request), flaws);
 }
 
-// "claim acquire", "show renew", "LREM": what is asked next.
+// Names the next step: "claim acquire", "show renew", "LREM".
 std::string next(const LeaseSteps& steps) {
   auto step = steps.next();
   if (!step) return "nothing";
   if (!step->script) return step->args[0];
-  CHECK(step->keys.size() == 1);  // two might be at two servers
+  CHECK(step->keys.size() == 1);  // two keys might be on two servers
   bool is_claim = step->script == &scripts::claim;
   CHECK(step->keys[0] == (is_claim ? "{l}:fence" : "{l}"));
   return (is_claim ? "claim " : "show ") + step->args[0];

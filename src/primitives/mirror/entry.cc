@@ -9,7 +9,7 @@ namespace warren {
 
 namespace {
 
-// Takes a number and the one character behind it from the front of the text.
+// Takes a number and the character that follows it from the front of the text.
 std::optional<std::uint64_t> take_number(std::string_view& text, char end) {
   std::uint64_t number = 0;
   auto [at, error] = std::from_chars(text.data(), text.data() + text.size(), number);

@@ -1,8 +1,8 @@
--- Values, and the place in the log at which they were so; no more than a number of bytes of them.
+-- Reads values and the place in the log at which they were current, up to a number of bytes.
 -- KEYS  1 head  2… values
 -- ARGV  1 bytes
--- Returns {tail, value…}; the tail is 'id stamp born', or nil before the first entry. The values
--- end with the one that reaches the bytes: what is missing behind it is to be asked for again.
+-- Returns {tail, value…}. The tail is 'id stamp born', or nil before the first entry. The last
+-- value is the one that reaches the bytes: the caller asks again for the rest.
 local answer = {redis.call('HGET', KEYS[1], 'tail')}
 local left, count = tonumber(ARGV[1]), 1
 while #answer < #KEYS do

@@ -1,8 +1,8 @@
--- What the log has from an entry on; no more than a number of entries, and of bytes.
+-- Reads the log from an entry on, up to a number of entries and of bytes.
 -- KEYS  1 log
 -- ARGV  1 id of the entry  2 entries  3 bytes
--- Returns the entries as XRANGE does, up to the one that reaches a bound. When there may be more, a
--- number is behind them: the bytes of the whole log, or -1 where Redis does not say.
+-- Returns the entries as XRANGE does, up to the one that reaches a bound. If there may be more, a
+-- number follows them: the bytes of the whole log, or -1 if Redis does not say.
 local answer = {}
 local from, most, left, count = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), 1
 while left > 0 and #answer < most do
@@ -11,7 +11,7 @@ while left > 0 and #answer < most do
   for i = 1, #page do
     local fields = page[i][2]
     answer[#answer + 1] = page[i]
-    left = left - 100 - #fields[#fields]  -- the batch is the last one
+    left = left - 100 - #fields[#fields]  -- the batch is the last field
     if left <= 0 then break end
   end
   if left > 0 and #page < count then return answer end

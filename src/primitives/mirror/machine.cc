@@ -17,22 +17,22 @@ namespace {
 using redis::Reply;
 using Kind = Request::Kind;
 
-constexpr std::size_t log_page = 1000;         // entries
-constexpr auto late = 1s;                      // an answer that took longer was too large,
-constexpr auto quick = 250ms;                  // and one that took less may be larger
-constexpr std::size_t enough_values = 1000;    // to know how large they are
-constexpr std::size_t little = 1u << 20;       // bytes of a page of values
-constexpr std::size_t small_log = 48u << 20;   // bytes: what one page has at the very worst
-constexpr std::size_t small_entry = 4u << 10;  // bytes: what one page has as a rule, by 1000
-constexpr int plain_log_pages = 16;            // before its size is looked at again
+constexpr std::size_t log_page = 1000;        // entries
+constexpr auto late = 1s;                     // an answer that took longer than this was too large,
+constexpr auto quick = 250ms;                 // and one that took less than this may be larger
+constexpr std::size_t enough_values = 1000;   // to know how large they are
+constexpr std::size_t little = 1u << 20;      // bytes of a page of values
+constexpr std::size_t small_log = 48u << 20;  // bytes: the size of one page at the very worst
+constexpr std::size_t small_entry = 4u << 10;  // bytes: usually the limit for one page, times 1000
+constexpr int plain_log_pages = 16;            // before its size is checked again
 constexpr std::size_t fetch_page = 200;
 constexpr std::size_t compare_page = 500;
 constexpr std::size_t most_pages = 4;
-constexpr auto split_time = 1s;  // after two keys were not at one server
+constexpr auto split_time = 1s;  // after two keys were not on one server
 constexpr std::size_t most_held = 10'000, most_held_bytes = 8u << 20;
 constexpr std::size_t most_lost = 64, most_checks = 16, most_recent = 1000, most_own = 1000;
 constexpr std::size_t most_dirty = 100'000, most_parked = 64, most_gone = 4096;
-// A push is given this time to come before the log is read for it.
+// How long to wait for a push before the log is read instead.
 constexpr auto push_patience = 50ms;
 
 std::string escaped(std::string_view text) {
@@ -67,7 +67,7 @@ Version previous(Version version) {
   return {version.epoch - 1, std::numeric_limits<std::uint64_t>::max()};
 }
 
-// Before the first entry there is none.
+// Returns an empty Tail before the first entry.
 std::optional<Tail> tail_of(const Reply& reply) {
   return reply.is_null() ? Tail{} : parse_tail(reply.text);
 }
@@ -77,8 +77,8 @@ Clock::duration backoff(int failures, double unit) {
   return std::chrono::duration_cast<Clock::duration>(most * (0.5 + unit / 2));
 }
 
-// XADD takes no id below the last: the writer is of an epoch that is over. The tail tells it which
-// one it is now.
+// XADD refuses an id below the last one: the writer's epoch is over. The tail will tell it the
+// current one.
 bool is_of_old_epoch(const Error& error) { return error.cause == redis::causes::id_not_above; }
 
 }  // namespace
@@ -93,7 +93,7 @@ Machine::Machine(MirrorTerms terms, std::string writer, std::function<double()> 
       published_(std::make_shared<Snapshot>(tables_, Version{}, Clock::time_point{})) {}
 
 void Pace::on_answer(std::size_t asked, Clock::duration took, bool is_full) {
-  // Of what was asked together, all is late; that counts once.
+  // Requests that were sent together are all late together; that counts once.
   if (took > late)
     bytes_ = std::max(least_bytes, std::min(bytes_, asked / 2));
   else if (took < quick && is_full && asked == bytes_)
@@ -110,7 +110,7 @@ void Machine::on_gap(Clock::time_point now) {
   if (phase_ == MirrorPhase::cold || flaws_.ignores_gaps) return;
   if (phase_ == MirrorPhase::tailing) begin_catch_up();
   hurries_ = true;
-  if (!loading_) restart_compare(now);  // otherwise when all is read
+  if (!loading_) restart_compare(now);  // otherwise once everything has been read
 }
 
 void Machine::on_connected(Clock::time_point now, std::uint64_t epoch) {
@@ -125,7 +125,7 @@ void Machine::on_connected(Clock::time_point now, std::uint64_t epoch) {
   for (auto& fetched : std::exchange(parked_, {})) fetch_again(std::move(fetched));
   for (auto& unplaced : std::exchange(unplaced_, {})) fetch_again(std::move(unplaced.fetched));
   if (!loading_) forget_own();
-  // What one server has is not mixed with what another one has.
+  // The data of two servers must not be mixed.
   if (loading_ && (phase_ == MirrorPhase::snapshot || phase_ == MirrorPhase::catch_up))
     begin_load(now);
   if (compares_) restart_compare(now);
@@ -224,11 +224,11 @@ void Machine::ask_again(Request request) {
     for (auto& key : words) mark_dirty(std::move(key));
 }
 
-// The slot moves, and the keys were not all at one server.
+// The slot moves, and the keys were not all on one server.
 void Machine::on_split(Clock::time_point now, Request request) {
   if (request.kind == Kind::load) {
     retry_at_ = now + backoff(failures_++, random_());
-    return begin_load(now);  // from both
+    return begin_load(now);  // from both servers
   }
   if (request.kind == Kind::digest) return restart_compare(now + compare_rest());
   one_by_one_until_ = now + split_time;
@@ -261,11 +261,11 @@ void Machine::on_write_reply(Clock::time_point now, Request request, const Resul
   ++counters_.write_retries;
   outbox_.on_failed({std::move(request.words), std::move(request.args)}, flaws_.reorders_retries);
   write_at_ = now + backoff(write_failures_++, random_());
-  tail_at_ = now;  // an old epoch: the history that we do not know yet says which one it is
+  tail_at_ = now;  // the epoch may be old: the history that we have not seen yet tells the new one
 }
 
-// Our own entry is in the log: we need not wait to be told. If we cannot apply it yet, we remember
-// that it must come.
+// Our own entry is in the log, so there is no need to wait for the push. If it cannot be applied
+// yet, we remember that it must come.
 void Machine::on_own(Clock::time_point now, Entry entry) {
   Own own{entry.at.version, entry.at, written_on_, now};
   if (flaws_.tolerates_own_gap && own.first > position_.version) entry.before = position_.stamp;
@@ -282,7 +282,7 @@ void Machine::on_own(Clock::time_point now, Entry entry) {
   own_.push_back(std::move(own));
 }
 
-// It was lost with others, and is taken again in the new history.
+// This place was lost with others, and has been taken again in the new history.
 void Machine::free_place(Version version) {
   std::deque<HistoryRewritten> lost;
   for (const auto& range : lost_) {
@@ -311,7 +311,7 @@ void Machine::on_tail(Clock::time_point now, const Request& request, const Reply
   bool is_other = is_born_otherwise(*tail);
   if (phase_ == MirrorPhase::subscribed) {
     if (is_other)
-      for (auto& own : own_) own.connection = 0;  // nobody knows which of the two it is in
+      for (auto& own : own_) own.connection = 0;  // nothing tells which of the two has it
     born_ = tail->born;
     position_ = at;
     target_ = common_ = at.version;
@@ -332,7 +332,7 @@ bool Machine::is_born_otherwise(const Tail& tail) const {
   return !born_.empty() && !tail.born.empty() && tail.born != born_;
 }
 
-// Whether this is part of what was applied; nothing when it is too new or too long ago to tell.
+// Whether this entry was applied. Returns nullopt if it is too new or too old to tell.
 std::optional<bool> Machine::has(const Position& at) const {
   if (at.version > position_.version || recent_.empty() || at.version < recent_.front().version)
     return {};
@@ -340,7 +340,7 @@ std::optional<bool> Machine::has(const Position& at) const {
   return found != recent_.end() && *found == at;
 }
 
-// What was applied last before this, as far as we remember.
+// The last entry applied before this one, as far as we remember.
 Version Machine::newest_before(Version version) const {
   auto found = std::ranges::lower_bound(recent_, version, {}, &Position::version);
   return found == recent_.begin() ? Version{} : std::prev(found)->version;
@@ -352,7 +352,7 @@ void Machine::expect_tail(Position tail, Clock::time_point asked_at) {
   if (checks_.size() > most_checks) checks_.pop_front();
 }
 
-// Redis is known to be at `target`; we hear of it by push, or else read the log.
+// Redis is known to be at `target`: a push will bring the entry, or else the log is read.
 void Machine::reach(Clock::time_point now, Version target) {
   target_ = std::max(target_, target);
   confirm();
@@ -386,7 +386,7 @@ void Machine::take(Clock::time_point now, Entry entry) {
     return apply(entry);
   }
   if (entry.at.version <= position_.version) {
-    // Known already; unless history is another one now.
+    // Known already, unless history has changed.
     if (has(entry.at) == false || entry.before == position_.stamp) tail_at_ = now;
     return fetch_foreign(entry);
   }
@@ -394,9 +394,9 @@ void Machine::take(Clock::time_point now, Entry entry) {
   begin_catch_up();
 }
 
-// An entry that our history does not have may have left its values. Where only the head was deleted,
-// the next entry follows none, as if nothing had been before it; and the answer to our own write may
-// come before the push of what was written earlier.
+// An entry that our history lacks may have changed values, so its keys are fetched. If only the
+// head was deleted, the next entry follows none, as if it were the first. The answer to our own
+// write may also come before the push of an earlier entry.
 void Machine::fetch_foreign(const Entry& entry) {
   if (has(entry.at) != false) return;
   auto changes = unpack(entry.packed);
@@ -421,8 +421,9 @@ bool Machine::follows(const Entry& entry) const {
   return entry.before == position_.stamp && entry.at.version > position_.version;
 }
 
-// All up to here is loaded, or the server that could have shown that it is has gone. Of what we were
-// told is written it has everything, unless that was said by another server: then we do not know.
+// Everything up to here is loaded, or the server that could have confirmed it is gone. Our
+// acknowledged writes up to here are in it, unless another server acknowledged them: then we cannot
+// tell.
 void Machine::forget_own() {
   std::erase_if(own_, [&](const Own& own) {
     if (own.at.version > position_.version) return false;
@@ -433,7 +434,7 @@ void Machine::forget_own() {
   });
 }
 
-// What we were told is written, and what history has instead.
+// Compares the writes of ours that were acknowledged with what history has instead.
 void Machine::expect_own(const Position& at) {
   auto after = position_.version, until = Version{};
   std::erase_if(own_, [&](const Own& own) {
@@ -446,7 +447,7 @@ void Machine::expect_own(const Position& at) {
   if (until > Version{}) tell_rewrite(after, until, true);
 }
 
-// What was told to be written before the tail was asked for, and is behind it, will never come.
+// A write acknowledged before the tail was requested, but after that tail, will never come.
 void Machine::miss_own(Version tail, Clock::time_point asked_at) {
   auto after = tail, until = Version{};
   std::erase_if(own_, [&](const Own& own) {
@@ -514,7 +515,7 @@ void Machine::on_log(Clock::time_point now, const Request& request, Reply reply)
 }
 
 void Machine::apply_page(Clock::time_point now, LogPage page) {
-  if (must_probe_) return;  // it was asked for before we knew
+  if (must_probe_) return;  // it was requested before we knew
   auto last = page.entries.empty() ? std::nullopt : entry_of(page.entries.back());
   if (last) logged_ = last->at.version;
   if (page.is_last && (!last || last->at.version < dead_)) dead_ = {};  // that log is gone, too
@@ -561,9 +562,9 @@ void Machine::finish_catch_up(Clock::time_point now) {
   ready_ = changed_ = true;
 }
 
-// All is loaded, and will be seen instead of what is.
+// Everything is loaded, and replaces what readers see.
 void Machine::compare_with_shown() {
-  auto still = told_.value_or(left_);  // so, as far as was told
+  auto still = told_.value_or(left_);  // still valid, as far as was reported
   if (still == Version{}) return;
   bool is_other = !shown_born_.empty() && !born_.empty() && born_ != shown_born_;
   bool goes_back = position_.version < still;
@@ -573,7 +574,7 @@ void Machine::compare_with_shown() {
     tell_shown(shown_common_, false);
 }
 
-// What we have is not in the log, or what follows it is not.
+// Our last entry is not in the log, or the entry that follows it is not.
 void Machine::on_probe(Clock::time_point now, const Reply& reply) {
   must_probe_ = false;
   auto nearest = reply.items.empty() ? std::nullopt : entry_of(reply.items[0]);
@@ -591,10 +592,10 @@ void Machine::lost_behind(Clock::time_point now, const Position& tail) {
   rewritten(now, has(tail) == true ? tail.version : Version{});
 }
 
-// Whoever hears of it may read at once: what was applied and not shown yet must not be seen after
-// that, as nobody would tell a second time that it is lost.
+// A program may read as soon as it hears of this. So entries that were applied but not shown yet
+// must not become visible afterwards, since their loss would not be reported again.
 void Machine::rewritten(Clock::time_point now, Version after) {
-  bool is_shown = !loading_;  // otherwise it is compared with what is when all is loaded
+  bool is_shown = !loading_;  // otherwise compared with what readers see once everything is loaded
   leave_shown();
   if (is_shown) {
     tell_shown(after, true);
@@ -603,7 +604,7 @@ void Machine::rewritten(Clock::time_point now, Version after) {
   begin_resync(now);
 }
 
-// What readers see is not changed any more until all is loaded.
+// From here on, what readers see stays as it is until everything is loaded.
 void Machine::leave_shown() {
   if (loading_) return;
   left_ = position_.version;
@@ -679,7 +680,7 @@ void Machine::restart_compare(Clock::time_point when) {
   compare_at_ = when;
 }
 
-// Before all keys are read, and in a load once more behind them.
+// Asked before all keys are read, and for a load again afterwards.
 void Machine::on_place(Clock::time_point now, const Reply& reply) {
   auto place = parse_slot_place(reply.text, redis::slot_of(terms_.head_key()));
   if (phase_ != MirrorPhase::snapshot) {
@@ -692,7 +693,7 @@ void Machine::on_place(Clock::time_point now, const Reply& reply) {
   } else if (place && (place_->was_read_whole(*place) || flaws_.ignores_moves)) {
     begin_catch_up();
   } else {
-    // Where the tail is asked for, the client hears of the new owner.
+    // Asking for the tail makes the client learn of the new owner.
     if (!place) retry_at_ = now + backoff(failures_++, random_());
     begin_load(now);
   }
@@ -714,17 +715,17 @@ void Machine::on_scan(Clock::time_point now, const Reply& reply) {
 
 bool Machine::is_loaded() const { return scanned_ && pages_.empty() && own_fetches_ == 0; }
 
-// The values are at least as new as the position, and what the log says of later changes is
-// replayed over them. What older peers change meanwhile is notified, and fetched after that.
+// The values are at least as new as the position, and later changes in the log are applied over
+// them. Changes of older peers are notified meanwhile, and fetched afterwards.
 void Machine::on_loaded(Clock::time_point now, Request request, const Reply& reply) {
-  auto& keys = request.words;                 // and one word before them
-  std::size_t head = request.script ? 1 : 0;  // the tail is before the values
+  auto& keys = request.words;                 // after one more word
+  std::size_t head = request.script ? 1 : 0;  // the tail comes before the values
   auto count = reply.items.size() - head + 1;
   if (reply.items.size() <= head || count > keys.size()) return begin_resync(now);
   if (request.script) {
     auto tail = tail_of(reply.items[0]);
     if (!tail || tail->at.version < position_.version || is_born_otherwise(*tail))
-      return begin_resync(now);                         // all was deleted meanwhile
+      return begin_resync(now);                         // everything was deleted meanwhile
     expect_tail(std::move(tail->at), request.sent_at);  // the values are from there
   }
   pace_.on_answer(request.bytes, now - request.sent_at, count < keys.size());
@@ -753,7 +754,7 @@ void Machine::on_fetched(Clock::time_point now, Request request, Reply reply) {
   auto tail = items.empty() ? std::nullopt : tail_of(items[0]);
   auto count = items.size();
   if (!tail || count < 2 || count > request.words.size()) return begin_resync(now);
-  // Its values are old, and no repair of what the log said since.
+  // Its values are old, and must not replace what the log has brought since.
   if (tail->at.version < request.position) return lost_behind(now, tail->at);
   pace_.on_answer(request.bytes, now - request.sent_at, count < request.words.size());
   for (; request.words.size() > count; request.words.pop_back())
@@ -777,13 +778,13 @@ void Machine::take_fetched(Clock::time_point now, Fetched fetched) {
   gone_floor_ = {};
 }
 
-// A value that was read alone is at least as new as what was applied when it was asked for, and not
-// newer than a tail that was asked for afterwards.
+// A value that was read alone is at least as new as what had been applied when it was requested,
+// and not newer than a tail that was requested afterwards.
 void Machine::place_fetched(Clock::time_point now, Clock::time_point asked_at,
                             const Position& tail) {
   for (auto count = unplaced_.size(); count > 0; --count) {
     auto each = std::move(unplaced_.front());
-    unplaced_.erase(unplaced_.begin());  // those behind it are still under way
+    unplaced_.erase(unplaced_.begin());  // later ones are still under way
     if (each.answered_at > asked_at) {
       unplaced_.push_back(std::move(each));
       tail_at_ = now;
@@ -806,7 +807,7 @@ void Machine::apply_fetched(Fetched fetched) {
   auto is_ours = has(fetched.at);
   if (!is_ours) return fetch_again(std::move(fetched));  // it is too long ago to tell
   if (!*is_ours) {
-    diverged_ = true;  // all is read again
+    diverged_ = true;  // everything is read again
     return;
   }
   for (std::size_t i = 1; i < fetched.keys.size(); ++i)
@@ -822,7 +823,7 @@ void Machine::apply_fetched(const std::string& key, const Reply& value, const Fe
   bool was_changed =
       known ? known->version() > from.since : gone != gone_.end() && gone->second > from.since;
   if (was_changed && !(known && flaws_.takes_older)) {
-    if (from.since < from.at.version) mark_dirty(key);  // before or after it was read
+    if (from.since < from.at.version) mark_dirty(key);  // changed before or after it was read
     return;
   }
   if (!known && from.since < gone_floor_) return mark_dirty(key);
@@ -914,7 +915,7 @@ void Machine::end_compare(Clock::time_point now) {
 
 std::optional<Request> Machine::next(Clock::time_point now) {
   if (auto request = next_write(now)) return request;
-  // The server is busy with the next batch while we apply this one and load the one after it.
+  // The server works on the next batch while we apply this one and prepare the one after.
   if (auto entry = std::exchange(written_, {})) on_own(now, *std::move(entry));
   outbox_.prepare();
   if (std::exchange(diverged_, false)) rewritten(now, {});
@@ -1103,7 +1104,7 @@ std::optional<Request> Machine::next_compare(Clock::time_point now) {
   return request;
 }
 
-// Redis reads all of a page at once: large values make it short.
+// Redis reads a whole page at once, so large values make it short.
 std::vector<std::string> Machine::take_compared() {
   auto page = std::move(pages_.front());
   pages_.pop_front();

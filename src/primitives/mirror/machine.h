@@ -9,8 +9,49 @@
 //                    +------- resync <------------------|--+-------------+
 //                       (spread, limited)               +----------------+
 //
-// Every entry says which one it follows. One that does not follow the last applied is never
-// applied: the log is read from there. If the log no longer has it, everything is read again.
+// HOW A READER IS COMPLETE AND NEVER WRONG
+//
+// Every instance answers from memory, so its copy must have everything, and nothing that is not so.
+// The obvious answer, to publish "edge-1 changed" and let every reader GET it, fails in four ways.
+//
+// 1. A message is lost, and nothing shows it. So every batch is an entry of a *log*, appended by
+//    the script that sets the keys. An entry has a stamp that no other entry ever has, and names
+//    the stamp of the entry before it. A reader applies an entry only if it follows the last one it
+//    applied:
+//
+//      applied   5-11 a ---> 5-12 b
+//      pushed                        (5-13 c, after b: lost)    5-14 d, after c
+//
+//    5-14 does not follow b, so the log is read after 5-12. Ids alone would not show that: after a
+//    failover other batches may get the same ids. Nothing follows a lost *last* message, so the
+//    tail is checked every half second. If the log was trimmed too far, everything is read again
+//    (resync).
+//
+// 2. Loading takes seconds, and writes go on: pages read at different times are the state of no
+//    moment. So: subscribe, note the tail, read all keys, apply the log after that tail.
+//
+//      log      ... 5-11 | 5-12   5-13   5-14 |           Every value is at least as new as 5-11.
+//                        tail                 end         Later entries carry whole values, so it
+//      reads             [--- all keys ------]            does no harm to apply one twice.
+//
+//    At the end of the log the copy is the state after its last entry. Only then is it shown.
+//
+// 3. Some changes are in no log: those of older peers, and manual ones. A key that a notification
+//    names is fetched together with the tail. The value waits until the log is applied that far,
+//    and loses against a newer entry. Deletions during a fetch are remembered, because the value
+//    may be older. Changes without any message are found by a slow comparison: one hash per page of
+//    keys.
+//
+// 4. A failover rewrites history: applied entries do not exist on the new primary. The log shows
+//    it: its tail lies behind, an id has another stamp, it began with another entry (`born`), or it
+//    lacks an acknowledged write of ours. Since the old values are gone, the mirror reports the
+//    lost range (HistoryRewritten), for the owner to write again, and reads everything again.
+//    Answers to questions from an earlier connection may come from either server, so they are
+//    dropped.
+//
+// So a snapshot is always the state after some entry of the log, with all entries before it and
+// none after it, plus what older peers changed since. It only moves forward; where it cannot, the
+// loss is reported before anything can read the new state.
 #include <deque>
 #include <functional>
 #include <memory>
@@ -35,71 +76,72 @@ namespace warren {
 
 enum class MirrorPhase { cold, subscribed, snapshot, catch_up, tailing, resync };
 
-// A failover lost changes that were seen here: whoever acted on them, or wrote them, may want to
-// write them again.
+// A failover lost changes that were readable here. A program that wrote them or acted on them may
+// want to write them again.
 struct HistoryRewritten {
-  Version after;  // the last one that is still so, as far as the log tells
-  Version until;  // the last one that was seen
+  Version after;  // the last change that still stands, as far as the log tells
+  Version until;  // the last change that was seen
   bool certain;   // false: the log is too short to tell whether anything was lost
 };
 
 struct MirrorCounters {
   std::uint64_t applied = 0;        // entries, in order
-  std::uint64_t pushed = 0;         // of them: came by push, or were our own
-  std::uint64_t catch_ups = 0;      // times that the log had to be read
-  std::uint64_t snapshots = 0;      // times that all was read
+  std::uint64_t pushed = 0;         // of these: came by push, or were our own
+  std::uint64_t catch_ups = 0;      // how often the log had to be read
+  std::uint64_t snapshots = 0;      // how often everything was read
   std::uint64_t rewrites = 0;       // of history
-  std::uint64_t notifications = 0;  // of older peers
-  std::uint64_t repairs = 0;        // entities that Redis had otherwise than the log says
-  std::uint64_t malformed = 0;      // messages and entries that nobody could read
+  std::uint64_t notifications = 0;  // from older peers
+  std::uint64_t repairs = 0;        // entities whose value in Redis differed from the log's
+  std::uint64_t malformed = 0;      // messages and entries that could not be parsed
   std::uint64_t writes = 0;         // batches in the log
   std::uint64_t write_retries = 0;
-  std::uint64_t refused_writes = 0;  // for good
+  std::uint64_t refused_writes = 0;  // permanently
 };
 
 namespace mirror {
 
-// Of a change that Redis acknowledged.
+// What has become of a change that Redis acknowledged.
 enum class Fate { awaited, applied, lost, unknown };
 
-// Mistakes that a test makes on purpose, to see that they would be found.
+// Mistakes that tests plant to check that they would be found.
 struct Flaws {
-  bool ignores_gaps = false;       // of the subscription
+  bool ignores_gaps = false;       // in the subscription
   bool tolerates_one_gap = false;  // in the chain of entries
   bool tolerates_own_gap = false;  // before an entry of our own
   bool takes_older = false;        // fetched values over newer ones
-  bool skips_deletes = false;      // while it loads
-  bool reorders_retries = false;   // sends the next batch before the one that failed
+  bool skips_deletes = false;      // while loading
+  bool reorders_retries = false;   // sends the next batch before the failed one
   bool never_checks_tail = false;
   bool understates_age = false;  // counts it from the answer, not from the question
   bool ignores_target = false;   // loads only from the server that a slot leaves
-  bool ignores_moves = false;    // does not look whether a slot moved while it loaded
+  bool ignores_moves = false;    // does not check whether a slot moved during a load
 };
 
 struct Request {
   enum class Kind { write, tail, catch_up, probe, place, scan, load, fetch, digest };
   Kind kind;
-  // The answer may be large: it is not asked for again for as long as it may still come.
+  // The answer may be large. While it may still arrive, it is not requested again.
   bool is_bulk() const { return kind != Kind::write && kind != Kind::tail; }
-  const redis::Script* script = nullptr;  // or none: then `words` is the command
+  const redis::Script* script = nullptr;  // null: `words` is the command
   std::vector<std::string> words;         // keys of the script, or the command
   std::vector<std::string> args;          // of the script
-  std::string server = {};  // of a cluster, "10.0.0.2:6379"; empty: whichever has the keys
-  // For the machine, which gets it back with the answer:
+  std::string server = {};  // of a cluster, "10.0.0.2:6379"; empty: the one that has the keys
+  // For the machine, which gets these back with the answer:
   std::uint64_t run = 0;
   Clock::time_point sent_at = {};
   Version position = {};
-  std::size_t bytes = 0;  // that the answer is to have at most, as far as they can be counted
+  std::size_t bytes = 0;  // the answer's maximum size, as far as it can be counted
   std::uint64_t connection = 0, round = 0;
 };
 
-// How many bytes to ask for at once: so many that an answer takes a moment, however slow the link.
+// How many bytes to request at once, so that an answer takes a moment however slow the link is.
 class Pace {
  public:
   std::size_t bytes() const { return bytes_; }
-  // Requests whose answers may be under way together.
+  // The number of requests whose answers may be under way at the same time.
   int flights() const { return bytes_ < few_bytes ? 1 : most_flights; }
-  // An answer to a request for so many bytes took this long, or none came. Full: there is more.
+  // The answer to a request for that many bytes took this long, or failed after that. Full: there
+  // is more.
   void on_answer(std::size_t asked, Clock::duration took, bool is_full);
 
   static constexpr std::size_t first_bytes = 256u << 10;
@@ -113,29 +155,29 @@ class Pace {
 
 class Machine {
  public:
-  // `random` gives numbers in [0, 1).
+  // `random` returns numbers in [0, 1).
   Machine(MirrorTerms terms, std::string writer, std::function<double()> random, Flaws flaws = {});
-  // Slots may move from one server to another; to be said before anything else.
+  // Call before anything else if slots may move from one server to another.
   void expect_moves() { is_clustered_ = true; }
 
-  // What is published from now on is not missed without an on_gap.
+  // From now on, a published message is either received or reported as missed by on_gap.
   void on_subscribed(Clock::time_point now);
   void on_gap(Clock::time_point now);
-  // Perhaps to another server than before, which may have another history.
+  // The server may be another one than before, with another history.
   void on_connected(Clock::time_point now, std::uint64_t epoch);
   void on_message(Clock::time_point now, std::string_view channel, std::string_view payload);
   void on_reply(Clock::time_point now, Request request, Result<redis::Reply> reply);
   Result<std::shared_ptr<Receipt>> put(Batch batch) { return outbox_.put(std::move(batch)); }
-  // Nothing is written any more; whoever waits is told.
+  // Stops all writing, and reports the error to every waiting caller.
   void abandon(const Error& error) { outbox_.abandon(error); }
 
-  // What to send now, if anything: ask until there is nothing. Requests of one machine are sent in
-  // this order; each is answered once.
+  // Returns the next request to send, if any: call it until it returns nullopt. The requests of one
+  // machine are sent in this order, and each is answered once.
   std::optional<Request> next(Clock::time_point now);
-  // Ask again by then, and after each fact.
+  // Call next() no later than this, and after each fact.
   Clock::time_point wake_at() const;
 
-  // Makes what was applied visible. Whoever reads holds on to a snapshot: it never changes.
+  // Makes what was applied visible. A snapshot never changes, so readers may keep it.
   void publish();
   const std::shared_ptr<Snapshot>& snapshot() const { return published_; }
   std::vector<HistoryRewritten> take_rewrites() { return std::exchange(rewrites_, {}); }
@@ -146,9 +188,9 @@ class Machine {
   MirrorPhase phase() const { return phase_; }
   bool is_ready() const { return ready_; }  // has been complete at least once
   const Position& position() const { return position_; }
-  // Redis answered last, or we began.
+  // When Redis last answered, or when the machine started.
   Clock::time_point heard_at() const { return heard_at_; }
-  // Redis takes no writes since then; none: it does, as far as we know.
+  // Since when Redis has taken no writes. Returns nullopt if it takes them, as far as we know.
   std::optional<Clock::time_point> blocked_since() const { return blocked_since_; }
   const Outbox& outbox() const { return outbox_; }
   const MirrorCounters& counters() const { return counters_; }
@@ -156,17 +198,17 @@ class Machine {
  private:
   struct Fetched {
     Position at;
-    std::vector<std::string> keys;     // after the first, which is the head
-    std::vector<redis::Reply> values;  // after the first, which is the tail
-    Version since;                     // the values are from between this and the position
+    std::vector<std::string> keys;     // from the second on; the first is the head
+    std::vector<redis::Reply> values;  // from the second on; the first is the tail
+    Version since;                     // the values were read between this and `at`
   };
-  // Read alone, because the head may be at another server.
+  // A value that was read alone, because the head may be on another server.
   struct Unplaced {
     Fetched fetched;
     Clock::time_point answered_at;
   };
   struct Own {
-    Version first;  // it stands for those from here on, of the same connection
+    Version first;  // stands for all our entries from here on, of the same connection
     Position at;
     std::uint64_t connection;
     Clock::time_point told_at;
@@ -176,7 +218,7 @@ class Machine {
     Clock::time_point sent_at;
   };
   struct LogPage {
-    Version target;  // when it was asked for
+    Version target;  // what the reader aimed for when it asked
     std::vector<redis::Reply> entries;
     bool is_last;
   };
@@ -270,33 +312,33 @@ class Machine {
   Flaws flaws_;
   bool is_clustered_ = false;
   Outbox outbox_;
-  std::optional<Entry> written_;  // our own, to be applied
-  std::uint64_t written_on_ = 0;  // connection
+  std::optional<Entry> written_;  // our own, waiting to be applied
+  std::uint64_t written_on_ = 0;  // the connection of that write
   std::uint64_t epoch_ = 0;
-  // Grows when the server may be another one: an answer to what was asked before is given by the old
-  // one or the new, and proves nothing of either.
+  // Incremented when the server may be another one. The answer to an earlier question may come from
+  // either server, so it proves nothing about either.
   std::uint64_t connection_ = 1;
 
   MirrorPhase phase_ = MirrorPhase::cold;
-  bool loading_ = true;  // tables_ is not what readers may see
+  bool loading_ = true;  // readers may not see tables_
   bool ready_ = false;
-  std::optional<Version> told_;  // after which the history of what readers see was rewritten
-  std::uint64_t run_ = 0;        // answers to what was asked before a new beginning are not for us
+  std::optional<Version> told_;  // history was rewritten after this, in what readers see
+  std::uint64_t run_ = 0;        // drops answers to questions from before a fresh start
   Position position_;            // of the last entry in tables_
-  std::string born_;             // how the history began that it is part of
-  Version common_;               // the newest in tables_ that the server is known to have
-  // The last entry of the log when it was read; and up to where it belongs to nothing, because its
-  // head was deleted behind that.
+  std::string born_;             // stamp of the first entry of its history
+  Version common_;               // the newest entry in tables_ that the server is known to have
+  // logged_: the last entry of the log when it was read. dead_: entries up to here belong to no
+  // history, because the head was deleted after them.
   Version logged_, dead_;
-  std::string shown_born_;  // the same of what readers see, while loading_
+  std::string shown_born_;  // the same for what readers see, while loading_
   Version shown_common_;
-  Version left_;                                               // and up to where it was applied
-  Version target_;                                             // the newest that Redis told of
-  Clock::time_point behind_until_ = Clock::time_point::max();  // then the log is read
-  std::deque<Position> recent_;  // the last that were applied, and where the snapshot was taken
-  bool diverged_ = false;        // what Redis told of is not part of it
-  std::vector<Own> own_;         // written by us, and not known to be part of it
-  std::deque<Check> checks_;     // tails that were not reached yet
+  Version left_;    // the last entry applied to what readers see
+  Version target_;  // the newest entry that Redis is known to have
+  Clock::time_point behind_until_ = Clock::time_point::max();  // after this the log is read
+  std::deque<Position> recent_;  // the last entries applied, beginning with the tail of the load
+  bool diverged_ = false;        // Redis has an entry that is not part of our history
+  std::vector<Own> own_;         // our writes, not yet known to be in this history
+  std::deque<Check> checks_;     // tails that have not been reached yet
   Clock::time_point heard_at_{}, resync_at_{}, loaded_at_{};
 
   std::vector<Table> tables_;
@@ -308,48 +350,49 @@ class Machine {
   std::deque<Entry> held_;  // pushes that cannot be applied yet
   std::size_t held_bytes_ = 0;
 
-  // What is asked: at most one of each, but fetches. Bulk answers count until they come, whatever
-  // began meanwhile: what is asked for again while the first answer waits in Redis fills its memory.
+  // Requests under way: at most one of each kind, except fetches. A bulk request counts
+  // until its answer comes, even after a fresh start: asking again while the first answer waits in
+  // Redis would fill its memory.
   bool writes_ = false, asks_tail_ = false, asks_log_ = false, asks_page_ = false;
   bool must_probe_ = false;
   int fetches_ = 0, own_fetches_ = 0;  // all, and those of this run
   Pace pace_;
-  // A script that counts bytes costs Redis several times what a plain command does. So it is done
-  // without where the answer cannot be large: values come in random order, and those that were
-  // read say what the others are like; and a log that is small has no large page.
+  // A script that counts bytes costs Redis several times as much as a plain command. So a plain
+  // command is used where the answer cannot be large. Values come in random order, so those already
+  // read tell what the others are like; and a small log has no large page.
   std::size_t loaded_values_ = 0, loaded_bytes_ = 0;
   int plain_log_pages_ = 0;
-  std::optional<LogPage> log_page_;  // to be applied while Redis looks for the next one
+  std::optional<LogPage> log_page_;  // applied while Redis prepares the next page
   Clock::time_point write_at_{}, tail_at_{}, retry_at_{};
   int write_failures_ = 0, failures_ = 0;
   std::optional<Clock::time_point> blocked_since_;
 
-  // Reading all keys, for a snapshot or for the comparison.
+  // Reading all keys, for a load or for the comparison.
   bool asks_place_ = false;
   std::optional<SlotPlace> place_;  // when it began; only in a cluster
-  bool scans_target_ = false;       // the owner is done, and it moves
+  bool scans_target_ = false;       // the owner has been scanned and the slot moves: now the target
   std::string cursor_ = "0";
   bool scanned_ = false;
   std::deque<std::vector<std::string>> pages_;
-  std::uint64_t round_ = 0;  // what was listed for an earlier one is no answer for this
+  std::uint64_t round_ = 0;  // answers that belong to an earlier round are dropped
   bool compares_ = false;
   Version compared_from_;
-  bool hurries_ = false;  // notifications of older peers may have been missed
+  bool hurries_ = false;  // older peers' notifications may have been missed
   Clock::time_point compare_at_{};
   std::unordered_set<std::size_t> seen_;  // hashes of keys
 
   std::deque<std::string> dirty_order_;  // keys to fetch
   std::unordered_set<std::string> dirty_;
-  std::deque<Fetched> parked_;            // read at a place of the log that is not reached yet
-  std::vector<Unplaced> unplaced_;        // of which a later tail is to say where that is
-  Clock::time_point one_by_one_until_{};  // the slot moves: no two keys need be at one server
-  // Deleted while a fetch was under way that may still have the value from before; what the floor
-  // covers is fetched again.
+  std::deque<Fetched> parked_;            // read at a place in the log that is not reached yet
+  std::vector<Unplaced> unplaced_;        // read, but at an unknown place: a later tail will tell
+  Clock::time_point one_by_one_until_{};  // the slot moves: two keys may be on two servers
+  // Keys deleted while a fetch was under way, which may return a value from before. Deletions up to
+  // the floor are no longer listed: a value read before it is fetched again.
   std::unordered_map<std::string, Version> gone_;
   Version gone_floor_;
 
   std::vector<HistoryRewritten> rewrites_;
-  std::deque<HistoryRewritten> lost_;  // the last of them
+  std::deque<HistoryRewritten> lost_;  // the last of rewrites_
   MirrorCounters counters_;
 };
 

@@ -26,21 +26,21 @@ Reply text(std::string value) { return {Reply::Kind::string, 0, std::move(value)
 Reply nil() { return {}; }
 Reply array(std::vector<Reply> items) { return {Reply::Kind::array, 0, {}, std::move(items)}; }
 
-// An entry as XRANGE shows it, and as a push does. It sets node `id` to "1".
+// An entry in the format of XRANGE, and of a push. It sets node `id` to "1".
 Reply logged(const std::string& at, const std::string& before, const std::string& stamp,
              const std::string& id) {
   auto packed = fmt::format("={} 1 nodes:{}1", 6 + id.size(), id);
   return array({text(at),
                 array({text("p"), text(before), text("s"), text(stamp), text("b"), text(packed)})});
 }
-// Behind the entries of a page, when it is not the last.
+// Follows the entries of a page that is not the last.
 Reply more(std::int64_t log_bytes = 1 << 30) { return {Reply::Kind::integer, log_bytes, {}, {}}; }
 std::string pushed(const std::string& at, const std::string& before, const std::string& stamp,
                    const std::string& id) {
   return fmt::format("{} {} {} ={} 1 nodes:{}1", at, before, stamp, 6 + id.size(), id);
 }
 
-// A machine, the time, and what it wants to send.
+// A machine, the time, and the requests it sends.
 struct Bench {
   explicit Bench(MirrorTerms t = terms(), Flaws flaws = {})
       : machine(std::move(t), "w", [] { return 0.5; }, flaws) {}
@@ -53,7 +53,7 @@ struct Bench {
   }
   void expect_nothing() {
     CHECK(!machine.next(now));
-    CHECK(machine.wake_at() > now);  // or it would be asked again and again
+    CHECK(machine.wake_at() > now);  // or the driver would ask it again and again
   }
   void answer(const Request& request, Reply reply) {
     machine.on_reply(now, request, Result<Reply>(std::move(reply)));
@@ -71,7 +71,7 @@ struct Bench {
     machine.publish();
     return machine.snapshot()->find(0, id) != nullptr;
   }
-  // Subscribed, loaded and following, with nothing in Redis but what is said.
+  // Subscribes, loads and follows; Redis has only what is given here.
   void load(const Reply& tail) {
     machine.on_connected(now, 5);
     machine.on_subscribed(now);
@@ -83,7 +83,7 @@ struct Bench {
     expect_nothing();
     machine.publish();
   }
-  // The log no longer has what follows: all is read again, at this tail.
+  // The log no longer has what follows: everything is read again, at this tail.
   void reload(const Reply& tail) {
     push(pushed("6-9", "y:8", "y:9", "z"));
     answer(expect(Kind::catch_up), array({logged("6-8", "y:7", "y:8", "y")}));
@@ -93,7 +93,7 @@ struct Bench {
     answer(expect(Kind::scan), array({text("0"), array({})}));
     answer(expect(Kind::catch_up), array({}));
   }
-  // The next look at the tail.
+  // The next check of the tail.
   Request tail_check() {
     now += 500ms;
     return expect(Kind::tail);
@@ -116,7 +116,7 @@ TEST_CASE("it subscribes, notes the tail, reads all keys, replays the log, and t
   auto scan = b.expect(Kind::scan);
   CHECK(scan.words == std::vector<std::string>{"SCAN", "0", "MATCH", "{c}:*", "COUNT", "1000"});
   b.expect_nothing();
-  b.push(pushed("5-2", "x:1", "x:2", "b"));  // held until all is read
+  b.push(pushed("5-2", "x:1", "x:2", "b"));  // held until everything is read
   b.answer(scan, array({text("7"), array({text("{c}:nodes:a"), text("{c}:mirror:log"),
                                           text("{d}:nodes:z"), text("{c}:unknown:y")})}));
   auto more = b.expect(Kind::scan);
@@ -148,7 +148,7 @@ TEST_CASE("a push that follows is applied at once, one that is known is not, nor
   b.push("nonsense");
   CHECK(b.machine.counters().applied == 1);
   CHECK(b.machine.counters().malformed == 1);
-  b.push(pushed("6-0", "x:1", "x:2", "b"));  // the first of a new epoch says what it follows
+  b.push(pushed("6-0", "x:1", "x:2", "b"));  // the first entry of a new epoch says what it follows
   CHECK(b.machine.position().version == Version{6, 0});
   b.expect_nothing();
 }
@@ -197,7 +197,7 @@ TEST_CASE("of a log that is small, pages are read without counting bytes, but no
   };
   auto first = b.expect(Kind::catch_up);
   CHECK(first.script);
-  auto page = entries(3);  // large ones, if these are all that an answer holds
+  auto page = entries(3);  // large ones, if an answer holds no more of them
   page.push_back(more(40 << 20));
   b.answer(first, array(std::move(page)));
   first = b.expect(Kind::catch_up);
@@ -250,7 +250,7 @@ TEST_CASE("values are read without counting bytes once enough of them were small
   auto plain = b.expect(Kind::load);
   CHECK(!plain.script);
   CHECK(plain.words[0] == "MGET");
-  b.answer(plain, array(values(1000, 5000)));  // larger than thought: no more of that
+  b.answer(plain, array(values(1000, 5000)));  // larger than thought: no more plain requests
   b.answer(scan, array({text("0"), page(1000)}));
   CHECK(b.expect(Kind::load).script);
 }
@@ -259,11 +259,11 @@ TEST_CASE("pages are small where answers take long, and large where they do not"
   Pace pace;
   auto first = pace.bytes();
   CHECK(pace.flights() == 4);
-  pace.on_answer(first, 10ms, false);  // all that there was: that says nothing
+  pace.on_answer(first, 10ms, false);  // there was no more to read: that proves nothing
   CHECK(pace.bytes() == first);
   pace.on_answer(first, 500ms, true);
   CHECK(pace.bytes() == first);
-  for (int i = 0; i < 4; ++i) pace.on_answer(first, 3s, true);  // asked for together
+  for (int i = 0; i < 4; ++i) pace.on_answer(first, 3s, true);  // requested together
   CHECK(pace.bytes() == first / 2);
   for (int i = 0; i < 20; ++i) pace.on_answer(pace.bytes(), 3s, true);
   CHECK(pace.bytes() == Pace::least_bytes);
@@ -303,7 +303,7 @@ TEST_CASE("a new beginning asks for no values while too many answers may still c
     scan = b.expect(Kind::scan);
     loads.push_back(b.expect(Kind::load));
   }
-  b.machine.on_connected(b.now, 5);  // to some server: all begins anew
+  b.machine.on_connected(b.now, 5);  // to some server: everything starts again
   b.answer(b.expect(Kind::tail), nil());
   b.expect_nothing();
   b.answer(scan, array({text("8"), array({})}));
@@ -315,7 +315,7 @@ TEST_CASE("a new beginning asks for no values while too many answers may still c
   auto load = b.expect(Kind::load);
   CHECK(load.words.back() == "{c}:nodes:b");
   b.answer(load, array({nil(), text("1")}));
-  b.answer(b.expect(Kind::catch_up), array({}));  // the others are nobody's business
+  b.answer(b.expect(Kind::catch_up), array({}));  // the other keys are of no known type
   CHECK(b.has("b"));
   CHECK(!b.has("a"));
 }
@@ -344,10 +344,10 @@ TEST_CASE("when the log no longer has what follows, all is read again, after a p
 TEST_CASE("a log that was deleted, and is behind what was shown after all is read, was rewritten") {
   Bench b;
   b.load(text("5-9 x:1"));
-  b.push(pushed("5-12", "x:3", "x:4", "a"));  // something is missing before it
+  b.push(pushed("5-12", "x:3", "x:4", "a"));  // an entry before it is missing
   b.answer(b.expect(Kind::catch_up), array({logged("5-11", "x:2", "x:3", "y")}));
-  b.answer(b.expect(Kind::probe), array({}));  // and so is what we had
-  CHECK(b.machine.take_rewrites().empty());    // which it may be, without a loss
+  b.answer(b.expect(Kind::probe), array({}));  // and so is the one we had
+  CHECK(b.machine.take_rewrites().empty());    // which may happen without a loss
   b.now += 10s;
   b.answer(b.expect(Kind::tail), text("5-2 y:1"));
   b.answer(b.expect(Kind::scan), array({text("0"), array({})}));
@@ -397,7 +397,7 @@ TEST_CASE("a tail that was not heard of is given a moment to come by push, then 
   b.answer(b.tail_check(), text("5-2 x:2"));
   b.expect_nothing();
   b.machine.publish();
-  CHECK(b.machine.snapshot()->age(b.now) > 0s);  // it is not yet known to have all
+  CHECK(b.machine.snapshot()->age(b.now) > 0s);  // it is not yet known to have everything
   b.now += 50ms;
   b.answer(b.expect(Kind::catch_up), array({logged("5-2", "x:1", "x:2", "b")}));
   CHECK(b.has("b"));
@@ -476,7 +476,7 @@ TEST_CASE("when the servers change while keys are read, the reading begins anew"
   auto scan = b.expect(Kind::scan);
   b.machine.on_connected(b.now, 6);
   auto tail = b.expect(Kind::tail);
-  b.answer(scan, array({text("9"), array({text("{c}:nodes:a")})}));  // of the other server
+  b.answer(scan, array({text("9"), array({text("{c}:nodes:a")})}));  // from the other server
   b.answer(tail, text("6-0 y:1"));
   CHECK(b.expect(Kind::scan).words[1] == "0");
 }
@@ -550,7 +550,7 @@ TEST_CASE("a batch is sent again under its number until it is known to be writte
   CHECK(!(*receipt)->result);
   b.answer(again, array({text("5-0"), text("1.2"), text("-")}));
   CHECK(**(*receipt)->result == Version{5, 0});
-  b.expect(Kind::tail);  // since it failed
+  b.expect(Kind::tail);  // because the write failed
   CHECK(b.has("a"));     // without waiting for the push
   CHECK(b.machine.fate_of({5, 0}) == Fate::applied);
   CHECK(b.machine.counters().write_retries == 1);
@@ -649,8 +649,8 @@ TEST_CASE("an older peer's change is fetched, and shown at its place in the log"
   Bench b;
   b.load(text("5-1 x:1"));
   b.notify(R"({"type":"node","id":"a"})");
-  b.notify(R"({"type":"planet","id":"a"})");            // of no type that we know
-  b.notify(R"({"type":"node","id":"b","via":"log"})");  // ours
+  b.notify(R"({"type":"planet","id":"a"})");            // an unknown type
+  b.notify(R"({"type":"node","id":"b","via":"log"})");  // from a peer like us
   auto fetch = b.expect(Kind::fetch);
   CHECK(fetch.words == std::vector<std::string>{"{c}:mirror:head", "{c}:nodes:a"});
   b.expect_nothing();
@@ -925,7 +925,7 @@ TEST_CASE("pushes behind a load may be of a server that was replaced") {
   b.reload(text("6-9 y:9"));
   auto told = b.machine.take_rewrites();
   REQUIRE(told.size() == 1);
-  CHECK(told[0].after == Version{5, 0});  // that much the server had
+  CHECK(told[0].after == Version{5, 0});  // the server had this much
   CHECK(told[0].until == Version{5, 2});
   CHECK(!told[0].certain);
 }
@@ -951,7 +951,7 @@ TEST_CASE("a tail that pushes had overtaken says nothing of those") {
   b.load(text("5-1 x:1"));
   b.machine.on_connected(b.now, 6);
   auto check = b.expect(Kind::tail);
-  b.push(pushed("5-2", "x:1", "x:2", "b"));  // of the replaced one
+  b.push(pushed("5-2", "x:1", "x:2", "b"));  // from the replaced primary
   b.machine.publish();
   b.answer(check, text("5-1 x:1"));
   b.reload(text("6-9 y:9"));
@@ -985,7 +985,7 @@ TEST_CASE("what is known to be lost is not shown any more, and told as lost if i
   Bench b;
   b.load(nil());
   b.answer(b.tail_check(), text("5-0 y:1 y:1"));
-  b.push(pushed("5-0", "-", "x:1", "a"));  // from before all was deleted
+  b.push(pushed("5-0", "-", "x:1", "a"));  // from before everything was deleted
   CHECK(!b.machine.next(b.now));
   CHECK(!b.has("a"));
   auto told = b.machine.take_rewrites();
@@ -1116,7 +1116,7 @@ TEST_CASE("nobody waits for a write that only a server could confirm which has b
   Bench b;
   b.load(text("5-9 x:9"));
   REQUIRE(b.machine.put({{0, "a", "1"}}));
-  // An earlier attempt had written it, before what was loaded: too long ago to tell where it is.
+  // An earlier attempt had written it, before the load: too long ago to tell where it is.
   b.answer(b.expect(Kind::write), array({text("5-3"), text("1")}));
   b.expect(Kind::tail);
   CHECK(b.machine.fate_of({5, 3}) == Fate::awaited);
@@ -1294,7 +1294,7 @@ TEST_CASE("when all is read again, values are merged with those that are shown")
 }
 
 TEST_CASE("a deletion that comes while all is read is not undone by a value from before it") {
-  for (bool skips : {false, true}) {  // as a planted mistake does
+  for (bool skips : {false, true}) {  // with true as the planted mistake does
     Bench b(terms(), {.skips_deletes = skips});
     b.machine.on_subscribed(b.now);
     b.answer(b.expect(Kind::tail), nil());

@@ -15,7 +15,7 @@ using mirror::Request;
 
 namespace {
 
-// Without an answer for so long, Redis is away: four tail checks and a little.
+// If Redis does not answer for this long, it is away: four tail checks and a little.
 constexpr auto silence = 2500ms;
 constexpr auto aside_patience = 30s;  // for a page of keys, on a connection that ends with it
 
@@ -101,7 +101,7 @@ awaitable<void> Mirror::listen() {
   go_on();
   for (;;) {
     auto message = co_await subscriber_.next();
-    // What came together is shown together.
+    // What arrived together is shown together.
     for (int taken = 0; message; ++taken) {
       if (message->kind == redis::Message::Kind::gap)
         machine_.on_gap(Clock::now());
@@ -136,7 +136,7 @@ void Mirror::look_at_connection() {
     machine_.on_connected(Clock::now(), client_.epoch());
 }
 
-// After each fact: sends what is to be sent and shows what is to be seen.
+// Called after each fact: sends what is due and publishes what has changed.
 void Mirror::go_on() {
   look_at_connection();
   while (auto request = machine_.next(Clock::now()))
@@ -178,7 +178,7 @@ awaitable<void> Mirror::serve(Request request) {
   wake_.notify();
 }
 
-// The one that a slot moves to does not have it yet, so the client would not ask it.
+// The server that receives a slot does not own it yet, so the client would not ask it.
 Async<redis::Reply> Mirror::ask_server(std::string server, redis::Command command) {
   auto address = redis::parse_address(server, 0);
   if (!address) co_return std::unexpected(address.error());
@@ -207,7 +207,7 @@ Async<> Mirror::wait_until(std::function<bool()> fact, Clock::time_point deadlin
 awaitable<void> Mirror::changed(std::shared_ptr<const Snapshot> seen) {
   std::function<bool()> fact = [this, seen] { return shown_ != seen; };
   auto waited = co_await wait_until(std::move(fact), Clock::time_point::max());
-  (void)waited;  // whoever leaves early looks for itself
+  (void)waited;  // a caller that leaves early checks by itself
 }
 
 Async<> Mirror::ready(Clock::time_point deadline) {
@@ -216,7 +216,8 @@ Async<> Mirror::ready(Clock::time_point deadline) {
   co_return waited;
 }
 
-// Each put has a timer of its own: an event for all would wake everybody for every batch.
+// Each put has a timer of its own: one event for all would wake every waiting caller for every
+// batch.
 Async<Version> Mirror::put(Batch batch, Clock::time_point deadline) {
   if (closed_) co_return fail(Errc::cancelled, "the mirror is closed");
   auto receipt = machine_.put(std::move(batch));
@@ -294,7 +295,7 @@ std::shared_ptr<void> Mirror::publish(Metrics& metrics) const {
         writes, refused, retries;
     Gauge queued, age, current;
   };
-  // The exposition runs on the client's thread, as all that looks at the machine must.
+  // The exposition runs on the client's thread, like everything that reads the machine.
   return metrics.on_collect([this, shown = Published(metrics)]() mutable {
     const auto& now = machine_.counters();
     shown.pushed.raise_to(double(now.pushed));

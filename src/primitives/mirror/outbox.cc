@@ -14,7 +14,7 @@ std::string in_json(const std::string& text) {
   return is_plain ? '"' + text + '"' : boost::json::serialize(boost::json::value(text));
 }
 
-// The last member is for us, who hear of it through the log.
+// The last member is for our own instances, which learn of it through the log.
 std::string notification(const EntityType& type, const std::string& id) {
   return R"({"type":)" + in_json(type.name) + R"(,"id":)" + in_json(id) + R"(,"via":"log"})";
 }
@@ -88,7 +88,7 @@ void Outbox::on_failed(Write write, bool is_reordered) {
   if (is_reordered && loaded_) std::swap(flight_, loaded_);
 }
 
-// Whole puts, as many as one batch holds; of an entity that several of them change, the last value.
+// Takes whole puts, as many as one batch holds. If several change an entity, the last value counts.
 std::vector<Outbox::Item> Outbox::take_items(Flight& flight) {
   std::vector<Item> items;
   std::unordered_map<std::string, std::size_t> places;

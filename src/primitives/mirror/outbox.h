@@ -1,18 +1,18 @@
 #pragma once
-// What waits to be written, and the one batch that is on its way.
+// What waits to be written, and the one batch that is under way.
 //
-// One batch at a time: whatever is put meanwhile goes with the ones after it. So batches run in the
-// order of their numbers, and a number that Redis has seen says that a batch is done: one that is
-// sent again because its answer was lost, or that a paused server finds late in a dead socket,
-// does nothing the second time. Rejected: many batches in flight, since a script that must be sent
-// again by its source runs after its later siblings; and versions per entity, since they would
-// double the keys.
+// One batch is under way at a time: whatever is put meanwhile goes into a later one. So batches run
+// in the order of their numbers, and if Redis has seen a number, that batch is done. A batch that
+// is sent again because its answer was lost does nothing the second time; neither does one that a
+// paused server finds late in a dead socket.
+// Rejected: several batches under way, because a script that must be sent again by its source would
+// run after later ones; and versions per entity, because they would double the keys.
 //
-// Each attempt has a stamp of its own, "7", "7.2", "7.3": a batch that was written, lost in a
-// failover and written again stands behind other entries than before, so it is another entry.
+// Each attempt has a stamp of its own, "7", "7.2", "7.3". A batch that was written, lost in a
+// failover and written again stands after other entries than before, so it is a different entry.
 //
-// While Redis is away a put is dropped once newer ones have replaced all of it: what waits is
-// bounded by the number of entities, and every put is still written whole.
+// While Redis is away, a put is dropped once newer puts have replaced all of it. So the number of
+// entities bounds what waits, and every put is still written as a whole.
 #include <cstdint>
 #include <functional>
 #include <list>
@@ -28,15 +28,15 @@
 
 namespace warren::mirror {
 
-// What became of a put; shared by whoever waits and by the outbox.
+// The outcome of a put; shared by the waiting caller and the outbox.
 struct Receipt {
   std::optional<Result<Version>> result;
-  std::function<void()> tell = {};  // wakes whoever waits, if anybody does
+  std::function<void()> tell = {};  // wakes the waiting caller, if there is one
 };
 
 class Outbox {
  public:
-  // The writer is this process and no other, ever.
+  // `writer` is unique to this process, and never used again.
   Outbox(const MirrorTerms& terms, std::string writer)
       : terms_(terms), writer_(std::move(writer)) {}
 
@@ -44,8 +44,8 @@ class Outbox {
   static constexpr std::size_t batch_bytes = 4u << 20;
   static constexpr std::size_t worth_preparing = 100;  // changes
 
-  // Errc::invalid: an unknown type, or more than one batch holds. Errc::overloaded: the queue is
-  // full, and nothing was taken.
+  // Returns Errc::invalid for an unknown type or for more than one batch holds. Returns
+  // Errc::overloaded if the queue is full; nothing was taken then.
   Result<std::shared_ptr<Receipt>> put(Batch batch);
 
   // The arguments of write.lua.
@@ -53,28 +53,29 @@ class Outbox {
     std::vector<std::string> keys;
     std::vector<std::string> args;
   };
-  // The next batch; none when nothing waits, or one is on its way.
+  // Returns the next batch, or nullopt if nothing waits or a batch is under way.
   std::optional<Write> next(std::uint64_t epoch);
-  // While one is on its way: makes the next one ready when it is large, so that the server need not
+  // While a batch is under way: prepares the next one if it is large, so that the server need not
   // wait for that.
   void prepare();
-  // It may or may not have been written, or could not be now: it is the next one again. (Behind a
-  // batch that is ready: a mistake that a test makes on purpose.)
+  // The batch may or may not have been written, or could not be written now: it becomes the next
+  // one again. (Reordered: after a batch that is ready, a mistake that tests plant.)
   void on_failed(Write write, bool is_reordered = false);
-  // It is in the log, by this attempt. Returns the entry for the log's readers; `before` is empty
-  // when it was written earlier, and the answer does not say what it follows.
+  // This attempt is in the log. Returns the entry for readers of the log. `before` is empty if an
+  // earlier attempt had written it, since the answer then does not say what it follows.
   std::optional<Entry> on_written(Version version, std::string before, std::string_view attempt);
-  // It will not be written.
+  // The batch will never be written.
   void on_refused(const Error& error);
   // Nothing will be written any more.
   void abandon(const Error& error);
 
-  // Puts, of which each batch that is ready or on its way counts as one.
+  // The number of puts. A batch that is ready or under way counts as one.
   std::size_t waiting() const { return waiting_.size() + (flight_ ? 1 : 0) + (loaded_ ? 1 : 0); }
-  std::size_t changes() const { return changes_; }  // that wait, and are in no batch yet
+  std::size_t changes() const { return changes_; }  // that wait and are in no batch yet
 
  private:
-  // A change as the script and the log want it, made while the batch before is on its way.
+  // A change in the form that the script and the log need, made while the previous batch is under
+  // way.
   struct Item {
     std::string key;  // without the prefix
     std::optional<std::string> value;
@@ -83,7 +84,7 @@ class Outbox {
   struct Put {
     std::vector<Item> items;
     std::size_t bytes = 0;
-    std::size_t newest = 0;  // of how many entities it has the newest value
+    std::size_t newest = 0;  // the number of entities of which it has the newest value
     std::vector<std::shared_ptr<Receipt>> receipts;
   };
   using Place = std::list<Put>::iterator;
@@ -91,7 +92,7 @@ class Outbox {
     std::uint64_t number;
     int attempts;
     std::string packed;
-    std::optional<Write> write;  // while it is here
+    std::optional<Write> write;  // while it is not under way
     std::vector<std::shared_ptr<Receipt>> receipts;
   };
   Result<std::size_t> check(const Batch& batch) const;
@@ -109,7 +110,7 @@ class Outbox {
   std::size_t bytes_ = 0;
   std::uint64_t number_ = 0;
   std::optional<Flight> flight_;
-  std::optional<Flight> loaded_;  // the next one
+  std::optional<Flight> loaded_;  // the next batch, if it is ready
 };
 
 }  // namespace warren::mirror

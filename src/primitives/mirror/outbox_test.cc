@@ -68,7 +68,7 @@ TEST_CASE("a batch whose answer is missing is sent again, with a stamp of its ow
   REQUIRE(entry);
   CHECK(entry->at == Position{{6, 0}, "w:1.2"});
   CHECK(entry->before.empty());
-  CHECK(!outbox.on_written({6, 1}, "", "1"));  // there is none on its way
+  CHECK(!outbox.on_written({6, 1}, "", "1"));  // no batch is under way
   auto second = outbox.next(6);
   REQUIRE(second);
   CHECK(second->args[3] == "2");
@@ -96,7 +96,7 @@ TEST_CASE("a put that newer ones replace is dropped, and whoever waits for it wa
   auto old = outbox.put(batch({{"a", "1"}, {"b", "1"}}));
   REQUIRE(old);
   REQUIRE(outbox.put(batch({{"a", "2"}})));
-  CHECK(outbox.changes() == 3);  // b is still the newest: the old put stays whole
+  CHECK(outbox.changes() == 3);  // b is still the newest value: the old put stays whole
   REQUIRE(outbox.put(batch({{"b", "2"}})));
   CHECK(outbox.changes() == 2);
   for (int i = 0; i < 1000; ++i) REQUIRE(outbox.put(batch({{"a", std::to_string(i)}})));
@@ -174,7 +174,7 @@ TEST_CASE("a batch made ready while another is on its way follows it, before wha
   CHECK(outbox.changes() == 0);
   auto late = outbox.put(batch({{"b0", "2"}}));
   outbox.on_failed(*first);
-  CHECK(outbox.next(0)->args[3] == "1.2");  // the first one again
+  CHECK(outbox.next(0)->args[3] == "1.2");  // the first batch again
   outbox.on_written({0, 1}, "-", "1");
   auto second = outbox.next(7);
   CHECK(second->args[0] == "7");

@@ -1,16 +1,17 @@
 #pragma once
-// How long a mirror waits for an answer, and what the client may do until it comes: the real mirror
-// and the simulated one ask in the same way.
+// How long a mirror waits for an answer, and what the client may do until then. Shared by the real
+// mirror and the simulated one.
 #include "primitives/mirror/machine.h"
 #include "redis/call.h"
 
 namespace warren::mirror {
 
 inline constexpr auto patience = 2s;  // for a short answer
-// A long answer is waited for until its connection ends, which it does after a few seconds without
-// a byte: asked for again, it would be queued twice at the server. This only ends every wait.
+// A long answer is awaited until its connection ends, which happens after a few seconds without a
+// byte: if it were requested again, the server would queue it twice. This bound only makes every
+// wait end.
 inline constexpr auto bulk_patience = 10min;
-inline constexpr std::size_t slowest_upload = 64;  // bytes in a millisecond
+inline constexpr std::size_t slowest_upload = 64;  // bytes per millisecond
 
 inline redis::CallOptions options_for(const Request& request, Clock::time_point now) {
   redis::CallOptions options;

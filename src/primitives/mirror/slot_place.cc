@@ -24,7 +24,7 @@ std::optional<int> number(std::string_view text) {
   return value;
 }
 
-// "93" or "0-5460".
+// Parses "93" or "0-5460".
 bool has_slot(std::string_view range, int slot) {
   auto dash = range.find('-');
   auto first = number(range.substr(0, dash));
@@ -35,7 +35,7 @@ bool has_slot(std::string_view range, int slot) {
 // One line of CLUSTER NODES.
 struct Node {
   std::string_view id, address, flags, epoch;
-  std::vector<std::string_view> slots;  // and "[93->-id]" while one moves away
+  std::vector<std::string_view> slots;  // with "[93->-id]" while one moves away
 
   bool has(int slot) const {
     for (auto range : slots)

@@ -17,8 +17,8 @@ TEST_CASE("the owner of a slot says whether it moves, and where to") {
   CHECK(parse_slot_place(nodes, 93) == SlotPlace{"aa", "3", "bb", "10.0.0.2:6379"});
   CHECK(parse_slot_place(nodes, 0) == SlotPlace{"aa", "3", "", ""});
   CHECK(parse_slot_place(nodes, 5460) == SlotPlace{"aa", "3", "", ""});
-  CHECK(!parse_slot_place(nodes, 91));    // nobody's
-  CHECK(!parse_slot_place(nodes, 5461));  // somebody else's, who knows more of it
+  CHECK(!parse_slot_place(nodes, 91));    // no server has it
+  CHECK(!parse_slot_place(nodes, 5461));  // another server has it, which knows more of it
   CHECK(!parse_slot_place("", 0));
   CHECK(!parse_slot_place("nonsense\n[93->-bb] 93", 93));
 }
@@ -31,6 +31,6 @@ TEST_CASE("what was read is whole unless the slot began to move, or moved somewh
   CHECK(!rests.was_read_whole({"aa", "5", "", ""}));  // it went away and came back
   CHECK(moves.was_read_whole(moves));
   CHECK(moves.was_read_whole(arrived));
-  CHECK(!moves.was_read_whole(rests));  // given up: some keys may be on their way back
+  CHECK(!moves.was_read_whole(rests));  // the move was given up: some keys may be on their way back
   CHECK(!moves.was_read_whole({"bb", "4", "cc", "c:1"}));
 }

@@ -9,7 +9,7 @@ namespace warren {
 namespace {
 
 std::size_t hash_of(std::string_view id) { return std::hash<std::string_view>{}(id); }
-// The upper bits choose: those that the lower ones of a weak hash mix into.
+// The upper bits choose, because a weak hash mixes its lower bits into them.
 std::size_t branch_of(std::size_t hash) { return hash >> 57; }
 std::size_t leaf_of(std::size_t hash) { return hash >> 50 & 127; }
 

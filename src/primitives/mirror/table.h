@@ -1,11 +1,11 @@
 #pragma once
-// Entities in memory: an immutable snapshot for any number of readers, and how the next one is
+// Entities in memory: an immutable snapshot for any number of readers, and how the next snapshot is
 // made from it without copying what did not change.
 //
-// A table is a tree of fixed depth, 128 branches of 128 leaves, in which an entity's hash says
-// where it is. To change one, its leaf and the two nodes above are copied; the rest is shared with
-// the snapshots that are out. Nodes that were made since the last snapshot are changed in place, so
-// a large batch, or the first load, copies nothing twice.
+// A table is a tree of fixed depth, 128 branches of 128 leaves; an entity's hash says where it is.
+// To change an entity, its leaf and the two nodes above it are copied; everything else is shared
+// with existing snapshots. Nodes made since the last snapshot are changed in place, so a large
+// batch or the first load copies nothing twice.
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -23,17 +23,18 @@
 
 namespace warren {
 
-// Its text lies directly behind it, so that a lookup waits for memory once.
+// The text lies directly behind the object, so that a lookup waits for memory only once.
 class Entity {
  public:
-  // `stored` is what Redis has, where a merge made something else of it.
+  // `stored` is the value in Redis, if a merge turned it into another one.
   static std::shared_ptr<const Entity> create(std::string_view id, std::string_view value,
                                               Version version,
                                               std::optional<std::string_view> stored = {});
 
   std::string_view id() const { return {text(), id_size_}; }
   std::string_view value() const { return {text() + id_size_, value_size_}; }
-  // Of the change that made it so, or of a later moment at which it was read and found so.
+  // The version of the change that set this value, or a later one at which it was read and found
+  // unchanged.
   Version version() const { return version_; }
   std::string_view stored() const {
     return is_merged_ ? std::string_view(text() + id_size_ + value_size_, stored_size_) : value();
@@ -64,13 +65,13 @@ class Table {
             for (const auto& slot : leaf->slots) visit(*slot.entity);
   }
 
-  // visit(before, after) for each entity whose value differs: null where it is not there. Costs
-  // what differs, for tables of one history: what they share is not looked at.
+  // Calls visit(before, after) for each entity whose value differs, with null where it is missing.
+  // Costs only what differs for tables of one history: shared nodes are skipped.
   template <class Visit>
   static void each_change(const Table& before, const Table& after, Visit visit);
 
-  // Nodes of this edit are changed in place: nobody else has them. A copy of the table that is
-  // given to others ends the edit.
+  // Nodes of this edit are changed in place, because no snapshot has them. Publishing a copy of the
+  // table ends the edit.
   void put(std::shared_ptr<const Entity> entity, std::uint64_t edit);
   bool erase(std::string_view id, std::uint64_t edit);
 
@@ -132,19 +133,19 @@ void Table::each_change(const Table& before, const Table& after, Visit visit) {
   }
 }
 
-// All that a mirror knows, at one place in the log: what was put together is seen together.
+// Everything a mirror knows, at one place in the log: what was put together is seen together.
 class Snapshot {
  public:
   Snapshot(std::vector<Table> tables, Version version, Clock::time_point fresh_at)
       : tables_(std::move(tables)), version_(version), fresh_at_(fresh_at) {}
 
-  // The type is its place in MirrorTerms::types.
+  // `type` is its index in MirrorTerms::types.
   const Entity* find(std::size_t type, std::string_view id) const { return tables_[type].find(id); }
   const Table& table(std::size_t type) const { return tables_[type]; }
   Version version() const { return version_; }
 
-  // How long ago this is known to have been all there was. Never less than the truth; it grows
-  // while Redis is away, and for as long as an old snapshot is held.
+  // How long ago this is known to have been the latest state. Never too low. It grows while Redis
+  // is away, and while an old snapshot is kept.
   Clock::duration age(Clock::time_point now) const {
     return std::max(Clock::duration::zero(), now - fresh_at_.load());
   }
@@ -157,8 +158,8 @@ class Snapshot {
   std::atomic<Clock::time_point> fresh_at_;
 };
 
-// The snapshot that is current, for any thread. (In libstdc++ 12 a load from an atomic shared_ptr
-// lets go of its lock by a relaxed store, and may mix two values; this is held for one increment.)
+// The current snapshot, for any thread. (In libstdc++ 12, loading an atomic shared_ptr releases its
+// lock with a relaxed store, and may mix two values. This lock is held for one increment.)
 class CurrentSnapshot {
  public:
   explicit CurrentSnapshot(std::shared_ptr<const Snapshot> first) : snapshot_(std::move(first)) {}
@@ -179,7 +180,7 @@ class CurrentSnapshot {
   void lock() const {
     while (locked_.test_and_set(std::memory_order_acquire)) std::this_thread::yield();
   }
-  std::shared_ptr<const Snapshot> snapshot_;  // shared with all who read
+  std::shared_ptr<const Snapshot> snapshot_;  // shared with all readers
   mutable std::atomic_flag locked_;
 };
 

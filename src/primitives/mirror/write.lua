@@ -1,13 +1,13 @@
--- Appends a batch to the log, sets its values and tells everybody; all of it or nothing.
+-- Appends a batch to the log, sets its values and publishes it; all of that or nothing.
 -- KEYS  1 log  2 head  3… one key per change
--- ARGV  1 epoch  2 most entries of the log  3 writer  4 number of the writer's batch, and which
---       attempt this is: "7", "7.2", "7.3"
+-- ARGV  1 epoch  2 maximum number of log entries  3 writer  4 number of the writer's batch and the
+--       attempt: "7", "7.2", "7.3"
 --       5 the changes, packed  6 channel of the log  7 channel of older peers, or ''
---       then for each change: where its value begins in 5, where it ends (a deletion: '', ''), and
---       the notification for older peers
--- Returns {id, attempt, stamp of the entry before}. When this batch or a later one of the writer was
--- written before, nothing is done, and it returns {id, attempt} of that one. An epoch older than the
--- log's is refused by XADD.
+--       then for each change: where its value begins in 5, where it ends ('', '' for a deletion),
+--       and the notification for older peers
+-- Returns {id, attempt, stamp of the previous entry}. If this batch or a later one of the writer
+-- was written already, does nothing and returns {id, attempt} of that one. XADD refuses an epoch
+-- older than the log's.
 local past = redis.call('HMGET', KEYS[2], 'tail', ARGV[3])
 if past[2] then
   local attempt, number, id = string.match(past[2], '^((%d+)%S*) (%S+)$')
@@ -19,8 +19,7 @@ if past[1] then before, born = string.match(past[1], '^%S+ (%S+) ?(%S*)$') end
 local id = redis.call('XADD', KEYS[1], 'MAXLEN', '~', ARGV[2], ARGV[1] .. '-*',
                       'p', before, 's', stamp, 'b', ARGV[5])
 if not past[2] and redis.call('HLEN', KEYS[2]) > 1000 then
-  -- A writer is remembered for as long as its last batch is in the log. An epoch counts its own
-  -- sequence.
+  -- A writer is remembered while its last batch is in the log. Each epoch counts its own sequence.
   local oldest = redis.call('XRANGE', KEYS[1], '-', '+', 'COUNT', 1)[1][1]
   local oldest_epoch, oldest_sequence = string.match(oldest, '^(%d+)-(%d+)$')
   oldest_epoch, oldest_sequence = tonumber(oldest_epoch), tonumber(oldest_sequence)

@@ -12,9 +12,10 @@ namespace {
 
 constexpr auto never = Clock::time_point::max();
 constexpr auto pause_between_questions = 50ms;
-// How long the next look at another program's lock may take: it tells nobody when it is done.
+// The longest time to the next look at another program's lock, since that program announces
+// nothing.
 constexpr std::chrono::milliseconds longest_look_away = 1s;
-// A message, or two clocks, may be this much behind.
+// How far a message, or one of two clocks, may lag behind.
 constexpr auto after_the_end = 5ms;
 
 Clock::duration look_away(std::chrono::milliseconds lock_ttl) {
@@ -29,7 +30,7 @@ std::uint64_t number_in(std::string_view text) {
   return number;
 }
 
-// As once.lua writes it: 0-41.
+// Parses a token in the format of once.lua: 0-41.
 FencingToken token_in(std::string_view text) {
   auto dash = std::min(text.find('-'), text.size());
   return {number_in(text.substr(0, dash)), number_in(text.substr(std::min(dash + 1, text.size())))};
@@ -84,7 +85,7 @@ Result<> OnceMachine::check(std::string_view name) const {
   if (name.empty() || name.size() > most_once_name || has_blanks(name))
     return fail(Errc::invalid, "invalid name {}: use 1 to {} bytes without spaces",
                 redis::quoted(name), most_once_name);
-  // They would make a hash tag of their own, so that the keys were not in one slot.
+  // Braces would make a hash tag of their own, and the keys would not be in one slot.
   if (is_cluster_ && name.find_first_of("{}") != name.npos)
     return fail(Errc::invalid, "invalid name {}: in a cluster use no braces", redis::quoted(name));
   return ok;
@@ -202,7 +203,7 @@ void OnceMachine::on_reply(Clock::time_point now, std::uint64_t request,
   auto of = flights_.find(sent.flight);
   if (of == flights_.end()) return;
   auto& [id, flight] = *of;
-  if (flight.request != request) return;  // of what is over
+  if (flight.request != request) return;  // it belongs to something that is over
   flight.request = 0;
   if (flaws_.deadline_from_reply) sent.at = now;
   if (!reply) return on_no_answer(id, flight, sent, reply.error(), now);
@@ -245,7 +246,8 @@ void OnceMachine::on_no_answer(Id id, Flight& flight, const Sent& sent, const Er
 
 void OnceMachine::on_granted(Id id, Flight& flight, const Sent& sent, const OnceState& state,
                              Clock::time_point now) {
-  // By a server that was replaced, or so late that it says nothing: the same attempt asks again.
+  // Granted by a server that was replaced, or too late to prove anything: the same attempt asks
+  // again.
   bool is_old = state.token.epoch < epoch_;
   if (is_old || sent.at + LeaseMachine::trusted(terms_.alive) <= now) {
     flight.next = now;
@@ -326,7 +328,7 @@ void OnceMachine::on_message(Clock::time_point now, std::string_view payload) {
   if (!message) return;
   auto found = by_name_.find(message->first);
   if (found == by_name_.end()) return;
-  auto ids = found->second;  // flights may end
+  auto ids = found->second;  // a flight may end
   for (auto id : ids) {
     auto flight = flights_.find(id);
     if (flight != flights_.end() && message->second.owner != flight->second.attempt)
@@ -334,7 +336,7 @@ void OnceMachine::on_message(Clock::time_point now, std::string_view payload) {
   }
 }
 
-// What is there, when that is not a claim of ours.
+// Handles a state that is not a claim of ours.
 void OnceMachine::on_seen(Id id, Flight& flight, const OnceState& state, bool is_answer,
                           Clock::time_point now) {
   using Phase = OnceState::Phase;
@@ -342,7 +344,8 @@ void OnceMachine::on_seen(Id id, Flight& flight, const OnceState& state, bool is
       !flight.has_claim && (flight.state == State::working || flight.state == State::settling);
   if (is_alone) return on_seen_alone(id, flight, state, now);
   if (flight.state != State::asking && flight.state != State::waiting) return;
-  // Before the first answer nobody knows how old a message is; after it, an older one was slow.
+  // Before the first answer we cannot tell how old a message is. After it, a message with an older
+  // token was slow.
   if (!is_answer && flight.state == State::asking) {
     flight.asks_again = true;
     return;
@@ -393,8 +396,8 @@ void OnceMachine::on_busy(Id id, Flight& flight, const OnceState& state, Clock::
   wait_until(id, flight, now + state.alive_for + after_the_end);
 }
 
-// We work, or have worked, without a claim since Redis was away. Now somebody else is at it, or done:
-// his is the one that counts.
+// We work, or have worked, without a claim because Redis was away. Now another process is working,
+// or done: its result counts.
 void OnceMachine::on_seen_alone(Id id, Flight& flight, const OnceState& state,
                                 Clock::time_point now) {
   using Phase = OnceState::Phase;
@@ -415,7 +418,8 @@ bool OnceMachine::was_joined(const Flight& flight, const OnceState& state) const
          flight.waits_for != FencingToken{};
 }
 
-// While it was being created for us. Who asks from now on may create it again.
+// The record was removed while it was being created for us. A caller that asks from now on may
+// create it again.
 bool OnceMachine::was_removed(const Flight& flight, const OnceState& state) const {
   return flight.joined != FencingToken{} && flight.joined < state.token && state.left.empty();
 }
@@ -528,7 +532,7 @@ Clock::time_point OnceMachine::due(const Flight& flight) const {
   return never;
 }
 
-// What is given back ends by itself.
+// A step that is given back expires by itself.
 Clock::time_point OnceMachine::settle_end(const Flight& flight) const {
   return flight.began + (flight.how == How::back ? terms_.alive : terms_.busy_ttl);
 }
@@ -548,7 +552,7 @@ void OnceMachine::new_attempt(Flight& flight) {
   flight.token = {};
 }
 
-// A new wish, or one whose claim came to nothing.
+// Starts over, for a new flight or one whose claim came to nothing.
 void OnceMachine::ask_anew(Id id, Flight& flight, Clock::time_point now) {
   new_attempt(flight);
   flight.waits_for = {};
@@ -576,7 +580,7 @@ void OnceMachine::wait_until(Id id, Flight& flight, Clock::time_point time) {
   set_timer(id, flight, due(flight));
 }
 
-// The resource itself refuses a second one: so says who made the terms.
+// The terms say that the resource itself refuses a second one.
 void OnceMachine::begin_alone(Id id, Flight& flight, Clock::time_point now) {
   ++counters_.alone;
   flight.began = now;

@@ -1,20 +1,20 @@
 #pragma once
-// The protocol of Once without a socket: facts in, intentions out. The simulator and Once drive this
-// same code.
+// The protocol of Once without a socket: facts in, intentions out. The simulator and Once drive
+// this same code.
 //
-//   begin() ──▶ asking ◀──▶ waiting (for somebody else)
+//   begin() ──▶ asking ◀──▶ waiting (for another process)
 //                 │ granted, or alone since Redis is away
 //                 ▼
 //              working ──on_left, on_failed──▶ settling ──▶ over (outcome)
-//                 │ lost, abandoned, too long     ▲ │ refused: asking anew
+//                 │ lost, abandoned, too long     ▲ │ refused: asks again
 //                 ▼                               │ ▼
 //              stopping ──────on_stopped──────────┘
 //
-// One machine serves one process: any number of flights. A flight is a wish of this process about one
-// name; it is claimed under an attempt of its own, so that the server tells it from all others, also
-// from one of this process.
+// One machine serves one process: any number of flights. A flight is what this process wants for
+// one name. It claims under an attempt of its own, so that the server can tell it from all other
+// flights, including those of the same process.
 //
-// The belief in a claim counts from before the request left, as that in a lease (lease/machine.h).
+// A claim counts from before the request left, like a lease (lease/machine.h).
 #include <deque>
 #include <map>
 #include <optional>
@@ -32,41 +32,41 @@ namespace warren {
 
 enum class OnceHow : std::uint8_t {
   done,         // by our own work
-  attached,     // it was there, or somebody else did it
-  unconfirmed,  // by our own work while Redis was away: it is recorded when Redis is back
+  attached,     // it existed, or another process created it
+  unconfirmed,  // by our own work while Redis was away; recorded when Redis is back
 };
 std::string_view name(OnceHow how);
 
 struct OnceOutcome {
   OnceHow how;
-  OnceRecord record;  // without a status: there is none any more
+  OnceRecord record;  // without a status: it no longer exists
 };
 
-// Mistakes that tests plant, to see that they are found.
+// Mistakes that tests plant to check that they would be found.
 struct OnceFlaws {
-  bool deadline_from_reply = false;  // instead of from before the request left
+  bool deadline_from_reply = false;  // instead of from before the request was sent
   bool works_past_deadline = false;
-  bool ignores_refusal = false;    // of what it settles
+  bool ignores_refusal = false;    // refusals of what it settles
   bool ignores_gap = false;        // in the messages
-  bool never_looks_again = false;  // whether who works is still alive
+  bool never_looks_again = false;  // whether the working process is still alive
 };
 
-// What the state key says, as a reply or a message has it.
+// The content of the state key, from a reply or a message.
 struct OnceState {
   enum class Phase : std::uint8_t { none, busy, left, failed };
   Phase phase = Phase::none;
   FencingToken token{};
   std::string status, owner, was, record, left, note;
   std::optional<Error> error{};
-  std::chrono::milliseconds alive_for{}, retry_after{};  // from when it was said
-  bool is_complete = true;                               // else without the bytes of the record
-  // Of an answer to a question.
+  std::chrono::milliseconds alive_for{}, retry_after{};  // counted from the reply
+  bool is_complete = true;                               // false: without the bytes of the record
+  // Only in the reply to a question.
   bool is_done = false;
   std::string foreign{};
   std::optional<std::chrono::milliseconds> foreign_lock{};
 
   static std::optional<OnceState> of(const redis::Reply& reply);
-  // And the name.
+  // Also returns the name.
   static std::optional<std::pair<std::string, OnceState>> of_message(std::string_view payload);
   OnceRecord as_record(std::string name) const;
 };
@@ -76,7 +76,7 @@ class OnceMachine {
   using Id = std::uint64_t;
   enum class State : std::uint8_t { asking, waiting, working, stopping, settling, over };
 
-  // What to send: a run of scripts::once. All of them may be sent twice.
+  // What to send: one run of scripts::once. Any request may be sent twice.
   struct Request {
     std::uint64_t id = 0;
     std::vector<std::string> keys, args;
@@ -84,50 +84,52 @@ class OnceMachine {
     bool is_renewal = false;
   };
 
-  // The holder is new at every process start, never reused.
+  // `holder` is new at every process start, and never reused.
   OnceMachine(OnceTerms terms, std::string holder, bool is_cluster, OnceFlaws flaws = {});
 
-  // Without a step: whatever is there, or else to create it. Errc::invalid: the name or the step.
+  // Without a step: wants whatever is there, or else to create it. Returns Errc::invalid for the
+  // name or the step.
   Result<Id> begin(Clock::time_point now, std::string name, std::optional<OnceStep> step);
-  // Somebody waits for it again, before it is over.
+  // Another caller waits for it, before it is over.
   void want(Id id) { at(id).is_wanted = true; }
-  // Nobody waits for it any more. Of who works, OnceTerms::when_abandoned decides.
+  // No caller waits for it any more. If it works, OnceTerms::when_abandoned decides.
   void leave(Id id);
-  // The work is to stop, and to be free for others, whatever the terms are.
+  // The work must stop and leave the step free for others, whatever the terms say.
   void abandon(Id id);
 
-  // How the work ended, once it has been told to begin (working), or to stop (stopping).
+  // How the work ended, once the state said to begin (working) or to stop (stopping).
   void on_left(Clock::time_point now, Id id, OnceLeft left);
   void on_failed(Clock::time_point now, Id id, Error error,
                  std::optional<std::chrono::milliseconds> retry_after);
   void on_stopped(Clock::time_point now, Id id);
-  // What who takes over is to be told. Returns its number: see has_noted.
+  // Records what a process that takes over should know. Returns the note's number: see has_noted().
   std::uint64_t note(Clock::time_point now, Id id, std::string text);
 
   void on_reply(Clock::time_point now, std::uint64_t request, const Result<redis::Reply>& reply);
-  // On channel().
+  // Takes a message from channel().
   void on_message(Clock::time_point now, std::string_view payload);
   // Messages may have been missed.
   void on_gap(Clock::time_point now);
-  // There is a new connection, or another primary: what was granted there may be gone.
+  // There is a new connection, or another primary: claims granted there may be gone.
   void on_connected(Clock::time_point now, std::uint64_t epoch);
 
-  // What to send now, one after the other until there is nothing.
+  // Returns the next request to send: call it until it returns nullopt.
   std::optional<Request> next(Clock::time_point now);
-  // Call next() again by then.
+  // Call next() no later than this.
   Clock::time_point wake_at() const;
-  // Flights of which something changed since the last call.
+  // The flights that have changed since the last call.
   std::vector<Id> take_changes() { return std::exchange(changes_, {}); }
 
   bool knows(Id id) const { return flights_.contains(id); }
   State state(Id id) const { return at(id).state; }
-  // Nothing while it is under way. There may be one before it is over: then it is still to be recorded.
+  // Returns nullopt while it is under way. May have a value before the flight is over: then it
+  // still has to be recorded.
   const std::optional<Result<OnceOutcome>>& outcome(Id id) const { return at(id).outcome; }
   const std::string& name(Id id) const { return at(id).name; }
   const std::string& attempt(Id id) const { return at(id).attempt; }
-  // The last thing that went wrong on the way to Redis, while it has not answered.
+  // What last went wrong on the way to Redis, as long as it has not answered.
   const std::optional<Error>& problem(Id id) const { return at(id).problem; }
-  // Of who works; zero while Redis has not granted it (optimistic).
+  // The token of the step. Zero while Redis has not granted it (optimistic).
   FencingToken token(Id id) const { return at(id).has_claim ? at(id).token : FencingToken{}; }
   Clock::time_point deadline(Id id) const { return deadline(at(id)); }
   const std::optional<OnceRecord>& record(Id id) const { return at(id).record; }
@@ -135,12 +137,12 @@ class OnceMachine {
   bool has_noted(Id id, std::uint64_t number) const { return at(id).note_confirmed >= number; }
   std::string_view why_stopped(Id id) const;
 
-  // Questions that are no flights: the keys and arguments of one run of the script.
+  // Questions that belong to no flight: the keys and arguments of one run of the script.
   Request to_get(const std::string& name) const;
   Request to_replace(const OnceRecord& record, const OnceLeft& left);
   Request to_refresh(const OnceRecord& record) const;
 
-  // Errc::invalid.
+  // Returns Errc::invalid if it may not be used.
   Result<> check(std::string_view name) const;
   static Result<> check(const OnceLeft& left);
 
@@ -168,21 +170,21 @@ class OnceMachine {
     bool is_wanted = true;
     std::optional<Result<OnceOutcome>> outcome{};
 
-    std::uint64_t request = 0;  // under way
-    bool asks_again = false;    // what is under way may be answered with what is no longer so
-    Clock::time_point next{};   // when to ask, look, renew or settle
-    Clock::time_point timer{};  // as it stands in timers_
+    std::uint64_t request = 0;         // the request under way, or 0
+    bool asks_again = false;           // the answer under way may already be outdated
+    Clock::time_point next{};          // when to ask, look, renew or settle
+    Clock::time_point timer{};         // its entry in timers_
     Clock::time_point silent_since{};  // while asking or settling: no answer since then
     std::optional<Error> problem{};
-    FencingToken seen{};       // the newest that an answer showed: an older message was slow
-    FencingToken joined{};     // the first creation that it saw, its own or somebody else's
-    FencingToken waits_for{};  // the step of somebody else
+    FencingToken seen{};       // the newest token in an answer: an older message was slow
+    FencingToken joined{};     // the first creation that it saw, its own or another process's
+    FencingToken waits_for{};  // the step of another process
     std::string waits_for_status{};
 
     bool has_claim = false;
     FencingToken token{};
-    Clock::time_point confirmed{};  // the server had the claim then, or later
-    Clock::time_point began{};      // to work, or to settle
+    Clock::time_point confirmed{};  // the server granted the claim then or later
+    Clock::time_point began{};      // when the work, or the settling, began
     std::optional<OnceRecord> record{};
     std::optional<OnceEarlier> earlier{};
     std::string note{};

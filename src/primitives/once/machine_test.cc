@@ -14,7 +14,7 @@ namespace {
 constexpr auto start = Clock::time_point(1000s);
 constexpr std::int64_t server_ms = 1'700'000'000'000;
 
-// What the server says, as once.lua lists it.
+// An answer of the server, in the format of once.lua.
 struct Said {
   bool done = false;
   std::uint64_t epoch = 0, counter = 41;
@@ -66,7 +66,7 @@ struct Said {
   }
 };
 
-// A machine, what it sends, and the time.
+// A machine, the requests it sends, and the time.
 struct Process {
   explicit Process(OnceTerms terms = {.prefix = "p:"}, OnceFlaws flaws = {})
       : machine(std::move(terms), "h", false, flaws) {}
@@ -205,7 +205,7 @@ TEST_CASE("work stops when its claim cannot be renewed, no later than its deadli
     process.machine.on_left(process.now, id, {.bytes = "late"});
   }
   SUBCASE("and when it was cancelled") { process.machine.on_stopped(process.now, id); }
-  process.sent("take");  // anew, under another attempt
+  process.sent("take");  // again, under another attempt
   CHECK(process.machine.state(id) == State::asking);
 }
 

@@ -13,7 +13,7 @@ namespace {
 
 using State = OnceMachine::State;
 
-// Whoever asks for the same in the same process shares one flight.
+// Callers in one process that ask for the same share one flight.
 std::string wish(const std::string& name, const std::optional<OnceStep>& step) {
   if (!step) return name;
   auto version = step->version.value_or(FencingToken{});
@@ -23,7 +23,7 @@ std::string wish(const std::string& name, const std::optional<OnceStep>& step) {
   return wish;
 }
 
-// New at every start, so that no attempt is ever taken for one of an earlier life.
+// New at every start, so that no attempt is mistaken for one of an earlier run.
 std::string unique(std::string holder) {
   return holder.empty() ? uuid4() : holder + ":" + uuid4().substr(0, 8);
 }
@@ -63,7 +63,7 @@ Async<> OnceClaim::note(std::string text) {
 
 void OnceClaim::retry_after(std::chrono::milliseconds time) { retry_after_ = time; }
 
-// Somebody who waits for a flight, for as long as this lives.
+// A caller that waits for a flight, for as long as this object lives.
 struct Once::Caller {
   Caller(Once& of, FlightPtr on) : once(of), flight(std::move(on)) {
     if (flight->callers++ == 0) once.machine_.want(flight->id);
@@ -125,7 +125,7 @@ Async<OnceOutcome> Once::fly(std::string name, std::optional<OnceStep> step, Onc
   co_return fail(Errc::timeout, "{}: the deadline passed", machine_.name(flight.id));
 }
 
-// The flight that is under way for the same, or a new one.
+// Returns the flight under way for the same wish, or a new one.
 Result<Once::FlightPtr> Once::board(std::string name, std::optional<OnceStep> step, OnceWork work) {
   if (closed_) return fail(Errc::cancelled, "Once is closed");
   auto key = wish(name, step);
@@ -144,7 +144,7 @@ Result<Once::FlightPtr> Once::board(std::string name, std::optional<OnceStep> st
   return flight;
 }
 
-// After everything that the machine was told: does what it wants.
+// Call after giving the machine a fact: carries out what it wants.
 void Once::pump() {
   while (auto request = machine_.next(Clock::now()))
     tasks_.start("once.request", send(*std::move(request)));
@@ -221,7 +221,7 @@ Async<redis::Reply> Once::run(OnceMachine::Request request) {
   auto reply = co_await client_.run(scripts::once, request.keys, request.args,
                                     options.unless_keys_are_split());
   if (reply || !LeaseSteps::are_needed(reply.error())) co_return reply;
-  // Its slot moves: what decides is one key, and others see what was so before.
+  // The slot moves. One key decides, and others see what they saw before.
   request.keys.resize(1);
   co_return co_await client_.run(scripts::once, std::move(request.keys), std::move(request.args),
                                  options);
@@ -285,7 +285,7 @@ void Once::tell(const OnceRecord& record) {
     if (auto watcher = each.lock()) (*watcher)(record);
 }
 
-// What the machine learns from an answer depends on which server gave it.
+// An answer is judged by the server that gave it, so the machine hears of a new server first.
 void Once::follow_topology() {
   if (std::exchange(changes_seen_, client_.changes()) != client_.changes())
     machine_.on_connected(Clock::now(), client_.epoch());
@@ -316,7 +316,7 @@ awaitable<void> Once::listen() {
   }
 }
 
-// What came before the subscription stood was missed.
+// Messages from before the subscription was confirmed were missed.
 awaitable<void> Once::ask_when_subscribed() {
   auto settled = co_await subscriber_.settled(Clock::time_point::max());
   if (!settled) {

@@ -1,16 +1,16 @@
 #pragma once
-// Once: something is created exactly once, and everybody else attaches to it.
+// Once: something is created exactly once, and every other caller attaches to it.
 //
-//   alice            Redis             bob     Bob waits for a message, and until the moment at which
-//     |-- obtain ------>|                |     alice counts as dead: then he takes over, under a
-//     |<-- token 41 ----|<---- obtain ---|     higher token. What alice brings after that is refused.
-//     |  (creates)      |--- busy: 41 -->|     What she made may still be there: bob is told, and the
-//     |-- 41: created ->|                |     resource itself, which has one name, decides.
-//     |<-- ok ----------|--- created --->|
+//   alice            Redis             bob     Bob waits for a message, and no longer than until
+//     |-- obtain ------>|                |     alice counts as dead. Then bob takes over, under a
+//     |<-- token 41 ----|<---- obtain ---|     higher token, and a late result of alice is refused.
+//     |  (creates)      |--- busy: 41 -->|     What alice made may still be there: bob learns that,
+//     |-- 41: created ->|                |     and the resource itself, which has one name,
+//     |<-- ok ----------|--- created --->|     decides.
 //
-//      absent ──▶ creating ──▶ created ──▶ pausing ──▶ paused ──▶ …      each arrow one script, under a
-//         ▲          └──▶ failed (until retry_after) ──▶ creating        token that only grows
-//         └────────────────── removed
+//      absent ──▶ creating ──▶ created ──▶ pausing ──▶ paused ──▶ …      each arrow is one script,
+//         ▲          └──▶ failed (until retry_after) ──▶ creating        under a token that only
+//         └────────────────── removed                                   grows
 //
 //   OnceTerms terms{.prefix = "openhands:", .show = as_json};
 //   Once once(client, terms);                                   // one per process
@@ -20,10 +20,10 @@
 //   auto paused = co_await once.change(name, pausing, pause, deadline);
 //   co_await once.close();                                      // ~Once ensures that this was done
 //
-// Redis makes waiting cheap and chooses who works; it may be wiped, and fail over to a server that has
-// not heard of the last grants. So the work must be such that it can be done twice: a name that follows
-// from `name`, and a resource that refuses a second one. docs/protocols/once.md has the protocol,
-// docs/guarantees.md what is promised.
+// Redis makes waiting cheap and chooses the process that works. It may be wiped, or fail over to a
+// server that has not heard of the last grants. So it must be safe to do the work twice: derive the
+// resource's name from `name`, and use a resource that refuses a second one. The protocol:
+// docs/protocols/once.md. The promises: docs/guarantees.md.
 #include <map>
 #include <memory>
 #include <string>
@@ -39,27 +39,28 @@ namespace warren {
 
 class Once;
 
-// The right to take one step, as the work sees it. The work is cancelled when the right is lost: what it
-// did by then is for whoever comes next, who is told.
+// The right to take one step, as the work sees it. If the right is lost, the work is cancelled.
+// The next process learns of it, and finds what it has done by then.
 class OnceClaim {
  public:
   OnceClaim(const OnceClaim&) = delete;
   OnceClaim& operator=(const OnceClaim&) = delete;
 
   const std::string& name() const;
-  // For resources that remember the newest they saw. Zero while Redis has not answered (optimistic).
+  // For resources that remember the newest token they saw. Zero while Redis has not answered
+  // (optimistic).
   FencingToken token() const;
-  // Nobody else is granted the step before. In the past when that is not known: begin nothing then
-  // that the resource would not refuse.
+  // No other process is granted the step before then. If the deadline is unknown, it is in the
+  // past: begin nothing then that the resource would not refuse.
   Clock::time_point deadline() const;
-  // The record from which the step began; nothing when there was none.
+  // The record from which the step began, or nullopt if there was none.
   const std::optional<OnceRecord>& record() const;
-  // Set when somebody began before and did not finish, or another program left something.
+  // Set if an earlier attempt did not finish, or another program left something.
   const std::optional<OnceEarlier>& earlier() const;
-  // Tells whoever takes over what is about to be done, before it is done: an id, a step. At most 4 kB.
-  // Errc::lease_lost: the step is somebody else's by now.
+  // Records what is about to be done, before it is done, for the process that may take over: an id,
+  // a step. At most 4 kB. Returns Errc::lease_lost if another process has the step by now.
   Async<> note(std::string text);
-  // Should the work fail: nobody tries again before this has passed.
+  // If the work fails: no process tries again before this time has passed.
   void retry_after(std::chrono::milliseconds time);
 
  private:
@@ -70,61 +71,63 @@ class OnceClaim {
   std::optional<std::chrono::milliseconds> retry_after_{};
 };
 
-// Not a coroutine lambda with captures: a function that calls a coroutine. It is kept for as long as
-// the coroutine runs. An error is told to all who wait, here and elsewhere, with its code.
+// A function that calls a coroutine, not a coroutine lambda with captures. It is kept while the
+// coroutine runs. Every waiting caller, here and in other processes, gets its error with the code.
 using OnceWork = std::function<Async<OnceLeft>(OnceClaim&)>;
 
 class Once {
  public:
-  // The client outlives it. What others read in the lock begins with `holder`; something that is new at
-  // every start follows.
+  // The client must outlive this. The owner that others read in the lock begins with `holder`,
+  // followed by something that is new at every start.
   Once(redis::Client& client, OnceTerms terms, std::string holder = {});
   ~Once();
   Once(const Once&) = delete;
   Once& operator=(const Once&) = delete;
 
-  // The record, whatever its status is; and where there is none, `work` makes it, unless somebody else
-  // does. Of all who ask at one time in one process one asks Redis, with the work of the first.
-  // Who waits for a step that somebody else is at gets what comes of it; when he dies `work` goes on
-  // from there, also when that step was another one: see OnceClaim::earlier.
-  // Errors: that of the work, until retry_after has passed; refused when somebody removed it while it was
-  // being created; timeout at the deadline; unavailable when Redis is away; invalid.
+  // Returns the record, whatever its status is. If there is none, `work` creates it, unless another
+  // process already does. If several callers of a process ask at the same time, one request goes to
+  // Redis, with the work of the first caller.
+  // A caller that finds another process at a step waits for the result. If that process dies,
+  // `work` continues from there, even if that step was a different one: see OnceClaim::earlier.
+  // Errors: the work's own, until retry_after has passed; refused if the record was removed while
+  // it was being created; timeout at the deadline; unavailable if Redis is away; invalid.
   Async<OnceOutcome> obtain(std::string name, OnceWork work, Clock::time_point deadline);
-  // Takes a step from the record that is there. Who asks for the step that somebody is at joins him.
-  // When the step may not begin from what is there, that is returned as attached. A step that fails
-  // leaves the record as it was. Errc::not_found: there is nothing.
+  // Takes a step from the existing record. If another process is taking the same step already,
+  // joins it. If the step may not begin from what is there, returns that as attached. A step that
+  // fails leaves the record as it was. Errc::not_found: there is no record.
   Async<OnceOutcome> change(std::string name, OnceStep step, OnceWork work,
                             Clock::time_point deadline);
 
-  // What is there now; also when somebody is at a step, or the last one failed. Errc::not_found: nothing.
+  // Returns what is there now, also while a step is under way or after one has failed.
+  // Errc::not_found: there is nothing.
   Async<OnceRecord> get(std::string name, Clock::time_point deadline);
-  // Puts this in the place of exactly that version of a record, in one step; without a status it
-  // removes it. Returns what is there now. Errc::lease_lost: there is another version, or none, or
-  // somebody is at a step.
+  // Replaces exactly this version of a record, in one step, or removes it if `left` has no status.
+  // Returns what is there now. Errc::lease_lost: there is another version, or none, or a step is
+  // under way.
   Async<OnceRecord> replace(OnceRecord record, OnceLeft left, Clock::time_point deadline);
   Async<> forget(OnceRecord record, Clock::time_point deadline);
-  // This version lives for another record_ttl. Errc::lease_lost as with replace: it never brings back
-  // what is gone.
+  // Keeps this version for another record_ttl. Errc::lease_lost as for replace(): it never brings
+  // back a record that is gone.
   Async<> refresh(OnceRecord record, Clock::time_point deadline);
 
-  // Called after a record has changed, of any name; with an empty name when changes may have been
-  // missed. For as long as the caller keeps what is returned. A record of more than 8 kB comes without
-  // its bytes.
+  // Calls `action` after the record of any name has changed, and with an empty name if changes may
+  // have been missed. Stops when the caller drops the returned object. A record of more than 8 kB
+  // comes without its bytes.
   [[nodiscard]] std::shared_ptr<void> on_change(std::function<void(const OnceRecord&)> action);
 
-  // Cancels all work. What was begun is free for others at once, if Redis hears of it in a second.
-  // Who waits gets Errc::cancelled.
+  // Cancels all work. Steps under way are free for other processes at once, if Redis hears of it
+  // within a second. Waiting callers get Errc::cancelled.
   awaitable<void> close();
 
   const OnceTerms& terms() const { return machine_.terms(); }
   const std::string& holder() const { return machine_.holder(); }
   const OnceMachine& machine() const { return machine_; }
-  // Keeps warren_once_… up to date for as long as the caller keeps what is returned.
+  // Keeps the warren_once_… metrics up to date while the caller keeps the returned object.
   [[nodiscard]] std::shared_ptr<void> publish(Metrics& metrics) const;
 
  private:
   friend class OnceClaim;
-  // A wish of this process: of all who ask for the same.
+  // What this process wants, shared by all its callers that ask for the same.
   struct Flight {
     OnceMachine::Id id;
     OnceWork work;
@@ -162,7 +165,7 @@ class Once {
   std::vector<std::weak_ptr<std::function<void(const OnceRecord&)>>> watchers_;
   std::uint64_t changes_seen_ = 0;
   std::size_t callers_ = 0;
-  Event idle_;  // nothing is under way, or nobody waits
+  Event idle_;  // nothing is under way, or no caller waits
   bool closed_ = false;
   TaskGroup tasks_;
 };

@@ -1,24 +1,27 @@
--- One thing that is created once: what there is of it, who works on it, and who may begin.
--- KEYS  1 state: the hash that decides. phase: busy, left, failed or none; epoch and counter: the token
---         of the last step; owner: who took it; status: of that step, or of the record; until: when who
---         is busy counts as dead; was: status of the record from which it began; record: its bytes, also
---         while busy; ends: of the record, or of what is known of a failure; error, retry: of the last
---         step, and until when that is the answer; left, note: of the last step that did not finish
---       2 lock  3 resource: what others see. Without them, while a slot moves, others go on seeing what
---         they saw
--- ARGV  1 what  2 channel  3 name  4 attempt  5 epoch of the topology  6, 7 token; to change: the version
---       that is wanted, to ensure: the creation that was waited for, or 0 0  8 text for the resource key, if that has a text; nothing: leave it alone
+-- One thing that is created once: what exists of it, which process works on it, and which may
+-- begin.
+-- KEYS  1 state: the hash that decides. phase: busy, left, failed or none; epoch and counter: the
+--         token of the last step; owner: the attempt that took it; status: of that step, or of the
+--         record; until: when a busy owner counts as dead; was: status of the record from which the
+--         step began; record: its bytes, also while busy; ends: when the record, or the memory of a
+--         failure, ends; error, retry: of the last step, and until when that is the answer; left,
+--         note: of the last step that did not finish
+--       2 lock  3 resource: what others see. Left out while a slot moves: others then see what they
+--         saw before
+-- ARGV  1 what  2 channel  3 name  4 attempt  5 epoch of the topology  6, 7 token; to change: the
+--         wanted version; to ensure: the creation that was waited for, or 0 0
+--       8 text for the resource key, if that is to have a text; empty: leave it alone
 --       9 ttl_ms of that  10 retention_ms of what is known of tokens
---       take: 11 status  12 alive_ms  13 lock_ttl_ms  14 ensure or change  15 from: " a b ", or nothing
---         16 1: also from who is alive
---       renew: 11 status  12 alive_ms  13 lock_ttl_ms  14 note, with a + in front, or nothing
---       settle: 11 left, failed or back  12 status: of the record, or of the step  13 bytes  14 error
---         15 retry_ms  16 record_ttl_ms
+--       take: 11 status  12 alive_ms  13 lock_ttl_ms  14 ensure or change  15 from: " a b ", or
+--         empty  16 1: also from a live owner
+--       renew: 11 status  12 alive_ms  13 lock_ttl_ms  14 note, with a + in front, or empty
+--       settle: 11 left, failed or back  12 status: of the record, or of the step  13 bytes
+--         14 error  15 retry_ms  16 record_ttl_ms
 --       replace: 11 status  12 bytes
 --       refresh, get: nothing more
--- Returns {1 when done, now_ms, then as told to the channel: epoch, counter, phase, status, owner, until,
--- was, record, ends, error, retry, left, note; then, of take: what another program has in the resource
--- key, and for how many ms still in the lock, or nothing}.
+-- Returns {1 if done, now_ms, then the same as on the channel: epoch, counter, phase, status,
+-- owner, until, was, record, ends, error, retry, left, note; then, of take: what another program
+-- has in the resource key, and for how many more ms it has the lock, or empty}.
 local call, max = redis.call, math.max
 local state, lock, resource = unpack(KEYS)
 local what, channel, name, attempt, topology, e, c, text, text_ttl, retention = unpack(ARGV)
@@ -57,8 +60,8 @@ local function view(done)
   return reply
 end
 
--- Writes what changed, and for how long it matters: Redis looks for memory before the first write of a
--- script only, and this one needs none.
+-- Writes what changed, and for how long it matters. Redis checks its memory only before the first
+-- write of a script, and this one needs none.
 local function keep(ttl)
   call('PEXPIRE', state, number(max(retention, ttl)))
   local words, gone = {}, {}
@@ -77,7 +80,7 @@ local function keep(ttl)
   if not had[1] then call('PEXPIRE', state, number(max(retention, ttl))) end
 end
 
--- A message is the name and the view, each with its length in front.
+-- A message is the name and the view, each item with its length in front.
 local function tell()
   local parts, items = {}, view(1)
   items[1] = name
@@ -112,7 +115,7 @@ if what == 'take' then
   elseif is_mine then
     may_begin = false  -- an old request, of a step that is over
   elseif mode == 'ensure' then
-    -- Who waited for a creation does not create what was removed since.
+    -- A caller that waited for a creation does not create what was removed since.
     local is_removed = is.phase == 'none' and c > 0 and is_older and is.left == ''
     may_begin = is.phase == 'none' and not is_removed or
                   is.phase == 'failed' and (tonumber(is.retry) or 0) <= now
@@ -124,11 +127,11 @@ if what == 'take' then
   local is_other_version = mode == 'change' and c > 0 and (is_older or is_newer)
   if is_other_version and not (is.phase == 'busy' and is_mine) then may_begin = false end
   if not may_begin then
-    if is.phase == 'busy' then is.record = '' end  -- who waits does not need it
+    if is.phase == 'busy' then is.record = '' end  -- a waiting caller does not need it
     return view(0)
   end
 
-  -- Another program works on it; what it has made, it tells nobody.
+  -- Another program works on it; that program announces nothing.
   local shown = lock and redis.pcall('GET', lock)
   if shown and shown ~= lock_value and not takes_over then
     local reply = view(0)
@@ -163,7 +166,8 @@ if what == 'renew' then
   local status, alive, lock_ttl, note = arg(1), arg(2), arg(3), arg(4)
   if is_older or not is_newer and not (is.phase == 'busy' and is_mine) then return view(0) end
   if is_newer then
-    -- What we were granted was lost, with a failover or with everything. Nobody was granted it since.
+    -- What we were granted was lost, with a failover or with all data. No other process was granted
+    -- it since.
     if is.phase == 'busy' then is.left = is.status .. ' ' .. token() end
     if is.phase == 'left' then is.was = is.status end
     if is.phase == 'none' or is.phase == 'failed' then forget_record() end
@@ -183,7 +187,7 @@ if what == 'renew' then
     if note ~= '' or is_newer then show() else call('SET', resource, text, 'NX', 'PX', text_ttl) end
   end
   if is_newer then tell() end
-  is.record = ''  -- who works has it
+  is.record = ''  -- the worker has it
   return view(1)
 end
 

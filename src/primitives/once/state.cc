@@ -12,7 +12,7 @@ std::int64_t signed_in(std::string_view text) {
   return number;
 }
 
-// As once.lua lists them.
+// In the order of once.lua.
 enum class Field : std::uint8_t {
   done,
   now,
@@ -32,7 +32,7 @@ enum class Field : std::uint8_t {
 };
 constexpr std::size_t field_count = std::size_t(Field::note) + 1;
 
-// Each is a field of once.lua.
+// Each text is a field of once.lua.
 struct Fields {
   std::vector<std::string_view> texts;
   std::string_view operator[](Field field) const { return texts[std::size_t(field)]; }
@@ -109,7 +109,7 @@ std::optional<std::pair<std::string, OnceState>> OnceState::of_message(std::stri
   if (!state) return std::nullopt;
   state->is_complete = payload == "+";
   return std::pair(std::string(fields.texts[0]),
-                   *std::move(state));  // the name stands in its place
+                   *std::move(state));  // a message has the name in this field
 }
 
 OnceRecord OnceState::as_record(std::string name) const {

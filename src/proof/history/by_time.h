@@ -6,7 +6,7 @@
 
 namespace warren::history {
 
-// Events of one moment stay in their order.
+// Events of the same moment keep their order.
 template <class Event>
 void sort_by_time(std::vector<Event>& events) {
   std::vector<std::size_t> order(events.size());

@@ -17,7 +17,7 @@ std::string ms(Clock::duration time) {
   return fmt::format("{:.3f} ms", std::chrono::duration<double, std::milli>(time).count());
 }
 
-// Disjoint and sorted.
+// Makes the windows disjoint and sorted.
 void merge(std::vector<Window>& windows) {
   std::ranges::sort(windows, {}, &Window::from);
   std::size_t kept = 0;
@@ -119,7 +119,7 @@ bool CatalogJudge::has_loss(Window window) const {
   });
 }
 
-// By row, and within that in the order of the history (they point into one vector).
+// By row, and within a row in the order of the history (they point into one vector).
 std::vector<const CatalogEvent*> CatalogJudge::by_row(std::initializer_list<Kind> kinds) const {
   std::vector<const CatalogEvent*> found;
   for (auto& event : history_.events())
@@ -157,8 +157,8 @@ Verdict CatalogJudge::owners_exclude_each_other() const {
   return std::nullopt;
 }
 
-// Two claims are in order when one was known before the other was asked for. A running maximum over
-// the claims as they became known answers that for all pairs at once.
+// Two claims are in order if one was known before the other was requested. A running maximum over
+// the claims as they became known decides that for all pairs at once.
 Verdict CatalogJudge::epochs_grow(std::span<const CatalogEvent* const> claims) const {
   std::vector<const CatalogEvent*> highest(claims.begin(), claims.end());
   for (std::size_t i = 1; i < claims.size(); ++i) {
@@ -168,9 +168,9 @@ Verdict CatalogJudge::epochs_grow(std::span<const CatalogEvent* const> claims) c
                                           [](auto* other) { return other->at; });
     if (after == claims.begin()) continue;
     auto* other = highest[std::size_t(after - claims.begin()) - 1];
-    // Claiming again what one owns changes nothing.
+    // Claiming a row again that one owns changes nothing.
     if (other->token < claim->token || is_same_claim(*other, *claim)) continue;
-    // A primary that was replaced and does not know it goes on counting in its own epoch.
+    // A replaced primary that does not know it keeps counting in its own epoch.
     if (other->token.epoch > claim->token.epoch && is_lossy(claim->at)) continue;
     return violation("I14",
                      fmt::format("row {}: epoch {} came after {}", claim->row,
@@ -187,7 +187,7 @@ Verdict CatalogJudge::epochs_grow() const {
     rest = rest.subspan(group.size());
     if (auto found = epochs_grow(group)) return found;
   }
-  // One epoch, one owner, in whatever order.
+  // One epoch, one owner, in any order.
   std::ranges::sort(claims, [](auto* a, auto* b) {
     return std::tie(a->row, a->token, a->process, a->life) <
            std::tie(b->row, b->token, b->process, b->life);
@@ -202,11 +202,11 @@ Verdict CatalogJudge::epochs_grow() const {
       {twice[0], twice[1]});
 }
 
-// Of what ended the epoch of this write before it was asked for, what ended most; nothing when it may
-// have been undone since.
+// Of the events that ended the epoch of this write before it was requested, the one that ended
+// most. Returns null if it may have been undone since.
 const CatalogEvent* CatalogJudge::end_before(const CatalogEvent& write,
                                              std::span<const CatalogEvent* const> ends) const {
-  // A claim ends what is below it; what was given back or refused is over itself.
+  // A claim ends what is below it; an epoch that was given back or refused is over itself.
   auto reach = [](const CatalogEvent& end) {
     return std::pair(end.token, end.kind != Kind::claimed);
   };
@@ -275,7 +275,7 @@ Verdict CatalogJudge::rows_are_seen_in_order() const {
   for (auto& event : history_.events()) {
     if (event.kind != Kind::seen && event.kind != Kind::gone) continue;
     auto& before = last[{event.process, event.row}];
-    // A row that was removed and added again had no owner yet.
+    // A row that was removed and added again has not had an owner yet.
     bool is_new = event.kind == Kind::gone || event.token == Token{};
     if (before && !is_new && event.token < before->token && !has_loss({before->at, event.at}))
       return violation("I17",
@@ -333,7 +333,7 @@ Verdict CatalogJudge::offers_are_free() const {
 }
 
 Verdict CatalogJudge::first_violation() const {
-  // Service past a lease is I16, and only what is left of overlaps I13.
+  // Service past a lease is I16; only the remaining overlaps are I13.
   for (auto check :
        {&CatalogJudge::nobody_serves_past_its_lease, &CatalogJudge::owners_exclude_each_other,
         static_cast<Verdict (CatalogJudge::*)() const>(&CatalogJudge::epochs_grow),

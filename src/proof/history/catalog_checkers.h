@@ -4,9 +4,10 @@
 //   CatalogJudge judge(history, {.rows = 6, .lossy = windows});
 //   if (auto violation = judge.first_violation()) print(violation->text());
 //
-//   node     claimed ├───────────────────┤ dropped         A node believes in a row from its claim until
-//   lease    ├──────────┤ deadline  ├───────────────┤      it drops it, as long as its lease lasts: what
-//   belief   ├──────────┤           ├────┤               is in both. Nobody else may, meanwhile.
+//   node     claimed ├───────────────────┤ dropped         A node believes in a row from its claim
+//   lease    ├──────────┤ deadline  ├───────────────┤      until it drops it, while its lease lasts
+//   belief   ├──────────┤           ├────┤               (the times in both). No other node may
+//                                                        believe in the row then.
 #include <map>
 #include <span>
 #include <string>
@@ -18,35 +19,38 @@
 namespace warren::history {
 
 struct CatalogBounds {
-  RowId rows = 0;  // those below are there throughout, and everybody wants them
-  // Times in which what a fault of the servers did (lost data, a clock that stepped, a primary that
-  // was replaced and does not know it) can make two nodes believe, or take a row back.
+  RowId rows = 0;  // rows below this number always exist, and every node wants them
+  // Times in which the effects of a server fault (lost data, a clock that stepped, a replaced
+  // primary that does not know it) can make two nodes believe, or take a row back.
   std::vector<Window> lossy = {};
 };
 
 class CatalogJudge {
  public:
-  // The history is sorted, and outlives the judge.
+  // The history is sorted and must outlive the judge.
   CatalogJudge(const CatalogHistory& history, CatalogBounds bounds);
 
-  // I13: nobody believes to own a row while another does.
+  // I13: no node believes that it owns a row while another does.
   Verdict owners_exclude_each_other() const;
-  // I14: whoever asks for a row after another claim was known gets a higher epoch; none twice.
+  // I14: a node that asks for a row after another claim was known gets a higher epoch, and no epoch
+  // is given twice.
   Verdict epochs_grow() const;
-  // I15: no write is taken under an epoch that was over when it was asked for (a higher one was known,
-  // it was given back, or the catalog had refused it), and what was refused then is never seen.
+  // I15: no write is accepted under an epoch that was over when the write was requested (a higher
+  // one was known, it was given back, or the catalog had refused it), and what was refused then is
+  // never seen.
   Verdict old_epochs_are_refused() const;
-  // I16: whoever serves a row does so before the deadline of its lease.
+  // I16: a node that serves a row does so before the deadline of its lease.
   Verdict nobody_serves_past_its_lease() const;
-  // I17: who follows the changes sees the epochs of a row in their order, and has in the end what the
+  // I17: a follower of the changes sees the epochs of a row in order, and in the end has what the
   // catalog has.
   Verdict followers_miss_nothing() const;
-  // I18: no row is offered while somebody believes in it throughout, and when all is well for long
-  // enough, somebody owns each.
+  // I18: no row is offered that a node believes in throughout, and if nothing fails for long
+  // enough, every row has an owner.
   Verdict offers_are_free() const;
 
   Verdict first_violation() const;
-  // How long rows were believed in, and how much of that I13 does not judge: it was in lossy times.
+  // How long rows were believed in, and how much of that I13 does not judge, because it was in
+  // lossy times.
   struct HoldTime {
     Clock::duration excused{}, all{};
   };

@@ -26,8 +26,9 @@ std::string broken(const Events& events, const std::vector<Window>& lossy = {}) 
   return violation ? violation->invariant : "";
 }
 
-// A small catalog that does everything right: nodes take turns with each row, beat, write under their
-// epoch, try to write under an old one, and let go, lose their lease or die. One follows the changes.
+// A small catalog that does everything right: nodes take turns with each row, beat, write under
+// their epoch, try to write under an old one, and let go, lose their lease or die. One node follows
+// the changes.
 class GoodWorld {
  public:
   explicit GoodWorld(unsigned seed) : random_(seed) {
@@ -138,7 +139,7 @@ CatalogEvent* find(Events& events, Kind kind, const std::function<bool(CatalogEv
   return nullptr;
 }
 
-// Plants one mistake in many good histories; each must be found, and be called what it is.
+// Plants one mistake in many good histories; each must be found, under the right name.
 void plant(const std::string& invariant, const std::function<bool(Events&)>& mistake) {
   int planted = 0;
   for (unsigned seed = 0; seed < 40; ++seed) {
@@ -147,7 +148,7 @@ void plant(const std::string& invariant, const std::function<bool(Events&)>& mis
     ++planted;
     CAPTURE(seed);
     CHECK(broken(events) == invariant);
-    // A server that lost everything, all the time, excuses it, but for what a node does by itself
+    // A server that lost everything, all the time, excuses it, except what a node does by itself
     // and what is left in the end.
     if (invariant == "I13" || invariant == "I15") CHECK(broken(events, {{at(0s), at(60s)}}) == "");
   }
@@ -215,7 +216,7 @@ TEST_CASE("an epoch that goes back, or is given twice, is found") {
     auto* second = find(events, Kind::claimed, [&](auto& event) {
       return event.row == first->row && event.process != first->process;
     });
-    second->since = at(0ms);  // in whatever order
+    second->since = at(0ms);  // in any order
     auto token = second->token;
     for (auto& event : events)
       if (event.token == token) event.token = first->token;

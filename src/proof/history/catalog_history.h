@@ -1,11 +1,12 @@
 #pragma once
-// What the nodes of a catalog did and saw, written down so that it can be judged (catalog_checkers.h).
+// What the nodes of a catalog did and saw, recorded so that it can be judged (catalog_checkers.h).
 //
 //   CatalogHistory history;
 //   history.note({.at = now, .kind = CatalogEvent::Kind::claimed, .row = 3, .process = 1, …});
 //
-// As with leases: who does a thing writes it down. A node writes "claimed" when it begins to believe
-// in a row, and "dropped" when it stops, before the request leaves. All stamps are of one Clock.
+// As with leases, the process that does something records it. A node records "claimed" when it
+// begins to believe in a row, and "dropped" when it stops, before the request leaves. All stamps
+// are from one Clock.
 #include <string>
 #include <vector>
 
@@ -14,28 +15,28 @@
 namespace warren::history {
 
 using RowId = std::uint32_t;
-using LifeId = std::uint32_t;  // of a node: each session of a process is another one
+using LifeId = std::uint32_t;  // of a node: each session of a process is another life
 
 struct CatalogEvent {
   enum class Kind : std::uint8_t {
-    // Of a node.
+    // From a node.
     leased,    // its lease lasts until `deadline`, by its own clock
-    ended,     // this life is over: it was told so, or leaves
+    ended,     // this life is over: the catalog said so, or the node leaves
     claimed,   // believes in a row, under `token`; the catalog cannot have decided before `since`
-    dropped,   // no longer does
-    served,    // did something as the owner of a row
-    released,  // the catalog says that it has the row back
-    written,   // the catalog took a write, with the note `number`; it was asked at `since`
-    refused,   // the catalog said lease_lost; the same
-    offered,   // the catalog gave this row to claim, when it was asked at `since`
+    dropped,   // no longer believes in it
+    served,    // acted as the owner of a row
+    released,  // the catalog confirms that it has the row back
+    written,   // the catalog accepted a write with the note `number`, requested at `since`
+    refused,   // the catalog returned lease_lost; otherwise the same
+    offered,   // the catalog offered this row, requested at `since`
     killed,    // the process
-    // Of somebody who follows the changes.
-    seen,      // a row, as its owner's `token` and its note's `number` were
+    // From a follower of the changes.
+    seen,      // a row, with its owner's `token` and its note's `number`
     gone,      // a row that was removed
-    restarts,  // all that there is follows
-    contents,  // after the run: what it has, as a digest in `number`
-    // Of the catalog.
-    catalog_contents,  // after the run: what it has
+    restarts,  // everything that exists follows
+    contents,  // after the run: what the follower has, as a digest in `number`
+    // From the catalog.
+    catalog_contents,  // after the run: what the catalog has
     settled,           // nothing was wrong for long enough: every row has an owner, at some time
                        // between `since` and now
   };
@@ -52,7 +53,7 @@ struct CatalogEvent {
 class CatalogHistory {
  public:
   void note(const CatalogEvent& event) { events_.push_back(event); }
-  // Appends what another process wrote. Needs sort() before anybody reads it.
+  // Appends what another process recorded. Call sort() before reading.
   void add(const CatalogHistory& other);
   void sort();
 
@@ -62,7 +63,7 @@ class CatalogHistory {
   std::vector<CatalogEvent> events_;
 };
 
-// One line, with times as the distance from `origin`.
+// One line, with times relative to `origin`.
 std::string describe(const CatalogEvent& event, Clock::time_point origin);
 
 }  // namespace warren::history

@@ -17,12 +17,12 @@ std::string ms(Clock::duration time) {
   return fmt::format("{:.3f} ms", std::chrono::duration<double, std::milli>(time).count());
 }
 
-// What adding to `never` would overflow.
+// Adds to a time without overflowing `never`.
 Clock::time_point after(Clock::time_point time, Clock::duration more) {
   return time > never - more ? never : time + more;
 }
 
-// Disjoint and sorted.
+// Makes the windows disjoint and sorted.
 void merge(std::vector<Window>& windows) {
   std::ranges::sort(windows, {}, &Window::from);
   std::size_t kept = 0;
@@ -35,7 +35,7 @@ void merge(std::vector<Window>& windows) {
   windows.resize(kept);
 }
 
-// By lock, and within that in the order of the history (they point into one vector).
+// By lock, and within a lock in the order of the history (they point into one vector).
 void sort_by_lock(std::vector<const LeaseEvent*>& events) {
   std::ranges::sort(events,
                     [](auto* a, auto* b) { return std::tie(a->lock, a) < std::tie(b->lock, b); });
@@ -106,7 +106,7 @@ void LeaseJudge::index(const LeaseEvent& event) {
 }
 
 // Excuses, pauses and deaths, each with one ttl after it: a paused or dead process may have been
-// the owner or the next in the queue, and what it asked for may still have been done.
+// the owner or the next in the queue, and its requests may still have been carried out.
 void LeaseJudge::collect_weather() {
   weather_ = bounds_.excused;
   for (auto& pause : pauses_) weather_.push_back(pause.window);
@@ -126,8 +126,8 @@ void LeaseJudge::collect_holds() {
     return std::tie(a.attempt->granted->lock, a.from) < std::tie(b.attempt->granted->lock, b.from);
   });
   for (auto& hold : holds_) {
-    // An unreleased lock is free when its ttl has run out, and its last renewal may have been on
-    // its way when the owner stopped believing.
+    // An unreleased lock is free when its ttl has run out, and its last renewal may have been under
+    // way when the owner stopped believing.
     auto* released = hold.attempt->released;
     bool is_clean = released && released->at == hold.until;
     busy_.push_back({hold.attempt->granted->lock, hold.from,
@@ -144,8 +144,8 @@ void LeaseJudge::collect_holds() {
   });
 }
 
-// Not the deadline: whoever believes past it is what the deadline is there to prevent. I4 says how
-// late is too late; that much passes here too.
+// Not the deadline: belief past it is what the deadline is meant to prevent. I4 says how late is
+// too late; that much passes here too.
 Clock::time_point LeaseJudge::end_of_belief(const Attempt& attempt) const {
   auto process = attempt.granted->process;
   auto until = std::min(end_, death_of(process));
@@ -187,7 +187,7 @@ Clock::time_point LeaseJudge::due(ProcessId process, Clock::time_point moment) c
   return time;
 }
 
-// Nobody can say that a process which was paused, or could not reach the servers, kept its place.
+// A process that was paused, or could not reach the servers, may have lost its place.
 bool LeaseJudge::was_undisturbed(ProcessId process, Window window) const {
   auto disturbs = [&](const Window& other) {
     return other.from < window.until && other.until > window.from;
@@ -213,8 +213,8 @@ Violation LeaseJudge::violation(const char* invariant, std::string what,
   return result;
 }
 
-// Two events are in order when one was known before the other was asked for. A running maximum
-// over the events as they became known answers that for all pairs at once.
+// Two events are in order if one was known before the other was requested. A running maximum over
+// the events as they became known decides that for all pairs at once.
 Verdict LeaseJudge::in_order(std::initializer_list<Kind> kinds, const char* invariant,
                              bool equal_is_ok) const {
   std::vector<const LeaseEvent*> events, highest;
@@ -235,7 +235,7 @@ Verdict LeaseJudge::in_order(std::initializer_list<Kind> kinds, const char* inva
       auto known_before = group.first(static_cast<std::size_t>(before - group.begin()));
       auto* other = highest[known_before.size() - 1];
       if (!equal_is_ok && other->token.epoch > event->token.epoch && is_lossy(event->at)) {
-        // A primary that was replaced and does not know it goes on counting in its own epoch.
+        // A replaced primary that does not know it keeps counting in its own epoch.
         for (auto* each : known_before)
           if (each->token.epoch == event->token.epoch &&
               (other->token.epoch != event->token.epoch || each->token > other->token))
@@ -249,7 +249,7 @@ Verdict LeaseJudge::in_order(std::initializer_list<Kind> kinds, const char* inva
             {attempt_of(*other).granted, other, attempt_of(*event).granted, event});
     }
   }
-  // One token, one owner, in whatever order.
+  // One token, one owner, in any order.
   std::ranges::sort(events, [](auto* a, auto* b) {
     return std::tie(a->lock, a->token, a->attempt) < std::tie(b->lock, b->token, b->attempt);
   });
@@ -269,7 +269,7 @@ Verdict LeaseJudge::tokens_grow() const {
 
 template <class Visit>
 void LeaseJudge::each_overlap(Visit visit) const {
-  const Hold* last = nullptr;  // the one that lasts longest, of this lock
+  const Hold* last = nullptr;  // of this lock: the one that lasts longest
   for (auto& hold : holds_) {
     if (last && last->attempt->granted->lock != hold.attempt->granted->lock) last = nullptr;
     if (last && hold.from < std::min(last->until, hold.until)) visit(*last, hold);
@@ -314,7 +314,7 @@ Verdict LeaseJudge::losses_are_told() const {
   std::vector<const LeaseEvent*> believed(attempts_.size());
   for (auto& event : history_.events()) {
     if (event.kind < Kind::granted || event.kind > Kind::released) continue;
-    if (event.kind == Kind::raised) continue;  // no deadline, nor its end
+    if (event.kind == Kind::raised) continue;  // neither has a deadline nor ends one
     auto& last = believed[event.attempt];
     if (last && event.at > due(event.process, last->deadline))
       return violation(
@@ -341,9 +341,9 @@ Verdict LeaseJudge::ends_in_time(const Attempt& attempt) const {
                    {attempt.begun, attempt.enqueued, attempt.granted, attempt.ended});
 }
 
-// Whether somebody waited longer than he should within a time in which the lock was free and
-// nothing else went wrong. The attempts are sorted by their beginning; those that ended before it
-// are dropped, since the next such time is a later one.
+// Whether a process waited too long within a time in which the lock was free and nothing else went
+// wrong. The attempts are sorted by their beginning. Those that ended before that time are dropped,
+// since the next such time is a later one.
 Verdict LeaseJudge::waited_through(std::span<const Attempt* const>& waiters, Window calm) const {
   while (!waiters.empty() && end_of_wait(*waiters.front()) <= calm.from)
     waiters = waiters.subspan(1);
@@ -358,7 +358,7 @@ Verdict LeaseJudge::waited_through(std::span<const Attempt* const>& waiters, Win
   return std::nullopt;
 }
 
-// The times in which nobody had the lock, less the weather.
+// The times in which no process had the lock, less the weather.
 Verdict LeaseJudge::free_too_long(std::span<const Attempt* const> waiters,
                                   std::span<const Busy> busy) const {
   auto calm_since = start_;
@@ -422,7 +422,7 @@ Verdict LeaseJudge::waiters_keep_their_order() const {
     return std::tie(a->enqueued->lock, a->enqueued->token) <
            std::tie(b->enqueued->lock, b->enqueued->token);
   });
-  const Attempt* patient = nullptr;  // of those before: the one that waited longest
+  const Attempt* patient = nullptr;  // of the earlier ones: the one that waited longest
   for (auto* attempt : queue) {
     auto& place = *attempt->enqueued;
     if (patient && (patient->enqueued->lock != place.lock ||
@@ -443,7 +443,7 @@ Verdict LeaseJudge::waiters_keep_their_order() const {
 
 Verdict LeaseJudge::first_violation() const {
   if (malformed_) return malformed_;
-  // Belief past a deadline is I4, and only what is left of overlaps I3.
+  // Belief past a deadline is I4; only the remaining overlaps are I3.
   for (auto check : {&LeaseJudge::resources_are_fenced, &LeaseJudge::tokens_grow,
                      &LeaseJudge::losses_are_told, &LeaseJudge::owners_exclude_each_other,
                      &LeaseJudge::waiters_wake, &LeaseJudge::waiters_keep_their_order})

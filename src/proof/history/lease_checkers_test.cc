@@ -110,7 +110,7 @@ class GoodWorld {
     }
     auto [attempt, process] = waiting_.front();
     waiting_.pop_front();
-    if (upto(9) == 0) return history_.ended(now_, attempt);  // he no longer wants it
+    if (upto(9) == 0) return history_.ended(now_, attempt);  // the process no longer wants it
     auto asked = now_;
     now_ += some_ms(1, 3);
     auto deadline = asked + 90ms;
@@ -137,7 +137,7 @@ class GoodWorld {
         history_.killed(now_, process);
         now_ += 101ms;
         break;
-      case 2:  // sleeps past the deadline, and hears of it when it wakes
+      case 2:  // sleeps past the deadline, and learns of it when it wakes
         history_.paused(now_, process);
         history_.resumed(deadline + 50ms, process);
         history_.lost(deadline + 52ms, attempt);
@@ -162,7 +162,7 @@ class GoodWorld {
   std::uint64_t place_ = 0, counter_ = 0;
 };
 
-// Changes one event of the kind, the one that `random` picks among those that `fits`.
+// Changes one event of the kind: `random` picks it among those that `fits` accepts.
 bool change_one(Events& events, Kind kind, unsigned random,
                 const std::function<bool(const LeaseEvent&)>& fits,
                 const std::function<void(LeaseEvent&)>& change) {
@@ -180,7 +180,7 @@ const LeaseEvent* find(const Events& events, AttemptId attempt, Kind kind) {
   return nullptr;
 }
 
-// The grant of the same lock before this one.
+// The previous grant of the same lock.
 const LeaseEvent* grant_before(const Events& events, const LeaseEvent& grant) {
   const LeaseEvent* before = nullptr;
   for (auto& event : events) {
@@ -190,7 +190,7 @@ const LeaseEvent* grant_before(const Events& events, const LeaseEvent& grant) {
   return before;
 }
 
-// Plants one mistake in many good histories; each must be found, and be called what it is.
+// Plants one mistake in many good histories; each must be found, under the right name.
 void plant(const std::string& invariant, const std::function<bool(Events&, unsigned)>& mistake) {
   int planted = 0;
   for (unsigned seed = 0; seed < 60; ++seed) {
@@ -504,7 +504,7 @@ TEST_CASE("I6: a lock that stays free while somebody waits is found") {
       if (e.kind == Kind::released && e.at + 30ms < events.back().at) releases.push_back(e);
     if (releases.empty()) return false;
     auto free = releases[random % releases.size()];
-    // A waiter who came before and never hears of it, and nothing else for a while.
+    // An earlier waiter that never hears of it, and nothing else for a while.
     for (auto& e : events) {
       if (e.at > free.at) e.at += 400ms;
       if (e.at > free.at && e.since > free.at) e.since += 400ms;
@@ -548,7 +548,7 @@ TEST_CASE("I6: without weather a waiter gets a free lock within the bound") {
   };
   CHECK(wait(40ms, bounds) == "");
   CHECK(wait(41ms, bounds) == "I6");
-  // One ttl after it the lock can be anybody's who was disturbed.
+  // For one ttl after it the lock may belong to any disturbed process.
   auto with = bounds;
   with.excused = {{at(25ms), at(30ms)}};
   CHECK(wait(150ms, with) == "");
@@ -557,7 +557,7 @@ TEST_CASE("I6: without weather a waiter gets a free lock within the bound") {
   CHECK(wait(143ms, bounds, true) == "I6");
   with.excused = {{at(41ms), at(50ms)}};
   CHECK(wait(151ms, with) == "I6");
-  // Within that time it may be handed to somebody who is gone.
+  // Within that time it may be handed to a process that is gone.
   with.excused = {{at(25ms), at(30ms)}};
   with.handed = {{0, at(110ms)}};
   CHECK(wait(230ms, with) == "");
@@ -607,7 +607,8 @@ TEST_CASE("I6: a waiter that is still there at the end is judged as far as the h
 
 TEST_CASE("I7: a grant out of turn is found") {
   plant("I7", [](Events& events, unsigned random) {
-    // The places of two who waited at the same time are exchanged, unless one of them was paused.
+    // Swaps the places of two processes that waited at the same time, unless one of them was
+    // paused.
     for (std::size_t i = 0; i < events.size(); ++i) {
       auto& first = events[(i + random) % events.size()];
       if (first.kind != Kind::enqueued) continue;
@@ -689,7 +690,7 @@ TEST_CASE("a violation tells the invariant and its events in order, one line eac
 TEST_CASE("two hundred events are judged two thousand times a second with time to spare") {
   GoodWorld world(1, 16);
   CHECK(world.history().events().size() > 150);
-  auto best = Clock::duration::max();  // of several, since others use this machine too
+  auto best = Clock::duration::max();  // of several runs, since others use this machine too
   for (int i = 0; i < 200; ++i) {
     auto begin = Clock::now();
     if (LeaseJudge(world.history(), bounds).first_violation()) FAIL("a good history");

@@ -12,7 +12,7 @@ namespace warren::history {
 
 namespace {
 
-// Which operations are linearized already, and the state that this led to.
+// Which operations are linearized already, and the state that this has led to.
 using Memory = std::vector<std::uint64_t>;
 struct MemoryHash {
   std::size_t operator()(const Memory& memory) const {
@@ -22,24 +22,25 @@ struct MemoryHash {
   }
 };
 
-// Calls and returns of one key in the order of time, as a list from which the calls that are
-// linearized are taken out, with their returns.
+// Calls and returns of one key in order of time, as a list from which linearized calls are removed
+// together with their returns.
 //
-// Most writes that are under way together are seen by nobody, and to try all their orders takes for
-// ever. So, where there are only reads and writes, such a write is not tried at all. When its return
-// is next, it happened just before some write that was linearized while it was under way, or else
-// just now. One without a return is left out. Likewise a read that may be next, and fits, is next.
+// Most writes that are under way at the same time are never read, and trying all their orders takes
+// forever. So, if there are only reads and writes, such a write is not tried at all. When its
+// return is next, it happened just before some write that was linearized while it was under way, or
+// else just now. A write without a return is left out. Likewise, a read that may be next, and fits,
+// is next.
 class Search {
  public:
   Search(std::span<const Operation> all, std::span<const std::size_t> indexes);
-  // False: the budget is used up.
+  // Returns false when the budget is used up.
   bool run(std::size_t& budget, Linearizability& result);
 
  private:
   struct Entry {
     std::size_t operation;
     bool is_call;
-    std::size_t other = none;  // the return of a call, and its call
+    std::size_t other = none;  // the return of a call, or the call of a return
     std::size_t previous = none, next = none;
   };
   struct Step {
@@ -67,12 +68,12 @@ class Search {
 
   std::span<const Operation> all_;
   std::span<const std::size_t> indexes_;
-  std::vector<Entry> entries_;  // the first is a head that is never taken out
-  std::size_t open_ = 0;        // operations with a known return, not yet linearized
+  std::vector<Entry> entries_;  // the first is a head that is never removed
+  std::size_t open_ = 0;        // operations with a known return that are not yet linearized
   Value state_ = absent;
   std::size_t hides_ = 0;          // calls before this entry were under way at the last write
-  std::vector<bool> is_unseen_;    // by operation: a write, and nobody read it
-  std::vector<std::size_t> twin_;  // of a write without a return: the same, called before it
+  std::vector<bool> is_unseen_;    // by operation: a write that is never read
+  std::vector<std::size_t> twin_;  // for a write without a return: an equal one, called before it
   Memory done_;                    // one bit per operation, then hides_ and the state
   std::unordered_set<Memory, MemoryHash> seen_;
   std::vector<Step> steps_;
@@ -86,7 +87,7 @@ Search::Search(std::span<const Operation> all, std::span<const std::size_t> inde
       done_(indexes.size() / 64 + 3) {
   struct Moment {
     Clock::time_point at;
-    bool is_return;  // last at the same moment: then the two may overlap
+    bool is_return;  // last among entries of the same moment: then the two may overlap
     std::size_t operation;
     auto operator<=>(const Moment&) const = default;
   };
@@ -118,7 +119,7 @@ Search::Search(std::span<const Operation> all, std::span<const std::size_t> inde
 
 void Search::find_unseen() {
   std::unordered_set<Value> seen;
-  bool is_plain = true;  // others than reads see more than what they return
+  bool is_plain = true;  // other operations see more than reads do
   for (auto index : indexes_) {
     auto& operation = all_[index];
     if (operation.kind > Operation::Kind::write) is_plain = false;
@@ -142,7 +143,7 @@ std::size_t Search::first_return() const {
   return entry;
 }
 
-// Of two that are the same, and may happen at any time, the first can take the other's place.
+// Of two equal operations that may happen at any time, the first can take the other's place.
 bool Search::is_twin_done(std::size_t operation) const {
   auto twin = twin_[operation];
   return twin == none || (done_[twin / 64] >> twin % 64 & 1) != 0;
@@ -157,7 +158,7 @@ void Search::take(std::size_t entry, Value after, bool is_forced) {
   --open_;
 }
 
-// The write that returns here, if nobody saw it.
+// Hides the write that returns here, if no read saw it.
 bool Search::hide(std::size_t returned) {
   auto operation = entries_[returned].operation;
   if (!is_unseen_[operation]) return false;
@@ -185,7 +186,7 @@ bool Search::try_next(std::size_t entry) {
   auto operation = entries_[entry].operation;
   if (is_unseen_[operation] || !is_twin_done(operation)) return false;
   auto after = apply(operation_of(entries_[entry]), state_);
-  // What may be left out is worth trying only if it changes something.
+  // An operation that may be left out is worth trying only if it changes something.
   if (!after || (entries_[entry].other == none && *after == state_)) return false;
   flip(operation);
   bool is_read = operation_of(entries_[entry]).kind == Operation::Kind::read;
@@ -201,7 +202,8 @@ bool Search::try_next(std::size_t entry) {
   return true;
 }
 
-// Takes the last step back that has an alternative, and returns its entry; none: there is no more.
+// Takes back the last step that has an alternative, and returns its entry, or none if there is no
+// such step.
 std::size_t Search::undo() {
   while (!steps_.empty()) {
     auto [entry, state_before, hides_before, is_forced] = steps_.back();
@@ -236,7 +238,7 @@ bool Search::run(std::size_t& budget, Linearizability& result) {
     } else if (is_call) {
       entry = entries_[entry].next;
     } else {
-      // It returned, and none of those that were called before it can be next.
+      // It returned, and no operation called before that can be next.
       remember_longest(entry, result);
       auto last = undo();
       if (last == none) {

@@ -51,7 +51,7 @@ bool some_order_works(const Operations& all, unsigned done, Value state) {
   for (std::size_t i = 0; i < all.size(); ++i) {
     if (done >> i & 1) continue;
     if (all[i].returned != Operation::unknown) is_complete = false;
-    // Nobody may stand behind one that was called after he had returned.
+    // No operation may follow one that was called after it had returned.
     bool may_be_next = true;
     for (std::size_t j = 0; j < all.size(); ++j)
       if (!(done >> j & 1) && j != i && all[j].returned < all[i].called) may_be_next = false;
@@ -129,7 +129,7 @@ TEST_CASE("what is created once is the same for all") {
   CHECK(judged({create(0, 9, 1, 2), create(0, 9, 2, 2), create(20, 29, 3, 2)}) == Answer::ok);
   CHECK(judged({create(0, 9, 1, 1), create(0, 9, 2, 2)}) == Answer::illegal);
   CHECK(judged({create(0, 9, 1, 1), create(20, 29, 2, 2)}) == Answer::illegal);
-  CHECK(judged({create(0, 9, 1, 7)}) == Answer::illegal);  // nobody's
+  CHECK(judged({create(0, 9, 1, 7)}) == Answer::illegal);  // a value that was never written
 }
 
 TEST_CASE("what has no answer may happen late, or never, but not before it was called") {
@@ -226,7 +226,7 @@ TEST_CASE("the search and trying every order agree on small histories") {
     Operations operations;
     for (int i = 2 + random.upto(4); i > 0; --i) {
       auto operation = some_operation(random);
-      // Half of them have nothing but reads and writes, of which the search knows more.
+      // Half of them have only reads and writes, of which the search knows more.
       if (seed % 2 == 0) operation.kind = static_cast<Kind>(random.upto(1));
       if (seed % 4 == 0 && operation.kind == Kind::write) operation.argument %= 3;
       operation.result =

@@ -90,7 +90,7 @@ Verdict MirrorJudge::entries_are_applied_in_order() const {
                          ? counter == last->id.counter + 1
                          : epoch > last->id.epoch && counter == bounds_.first_of_epoch;
       if (!follows) return violation("I10", "this entry does not follow that one", {last, event});
-      // Of an epoch that ended only the log knows the last entry.
+      // Only the log knows the last entry of an epoch that has ended.
       auto next = std::ranges::upper_bound(log_, last->id);
       if (next != log_.end() && *next < event->id && is_logged(event->id))
         return violation("I10", fmt::format("entry {} was left out", describe(*next)),
@@ -115,10 +115,10 @@ Verdict MirrorJudge::contents_are_equal() const {
   return std::nullopt;
 }
 
-// A reader that was told goes on showing what it had, one snapshot, until all is loaded anew.
+// A reader that was told keeps showing what it had, one snapshot, until everything is loaded again.
 std::set<const MirrorEvent*> MirrorJudge::reads_of_what_was_left() const {
   std::set<const MirrorEvent*> reads;
-  const MirrorEvent *told = nullptr, *first = nullptr;  // the first read since it was told
+  const MirrorEvent *told = nullptr, *first = nullptr;  // the first read after it was told
   for (auto* event : by_process_) {
     if (told && told->process != event->process) told = nullptr;
     if (event->kind == Kind::history_rewritten) told = event, first = nullptr;
@@ -134,7 +134,7 @@ std::set<const MirrorEvent*> MirrorJudge::reads_of_what_was_left() const {
 
 Verdict MirrorJudge::snapshots_are_the_log() const {
   auto left = reads_of_what_was_left();
-  // From the end: what a reader was told later is known before what it read.
+  // Backwards: what a reader was told later is known before what it read.
   const MirrorEvent* last = nullptr;
   bool is_judged = false;
   for (auto i = by_process_.rbegin(); i != by_process_.rend(); ++i) {

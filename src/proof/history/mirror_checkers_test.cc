@@ -18,7 +18,7 @@ std::string broken(const MirrorHistory& history, const MirrorBounds& bounds = {}
 }
 
 // Three writes in two epochs, and a reader that does everything right. `change` may replace any
-// step by what goes wrong.
+// step with a mistake.
 struct Story {
   MirrorHistory h;
   Story() {
@@ -29,7 +29,7 @@ struct Story {
   }
 };
 
-// Many writers and readers, a failover now and then that loses nothing or the last write.
+// Many writers and readers, with occasional failovers that lose nothing or the last write.
 MirrorHistory good_history(unsigned seed) {
   std::mt19937 random(seed);
   auto upto = [&](unsigned most) {
@@ -109,8 +109,7 @@ void plant(const std::string& invariant, MirrorEvent::Kind kind,
 }  // namespace
 
 TEST_CASE("mirrors that follow the log pass") {
-  CHECK(broken(history_of(Story().h.events())) ==
-        "I5");  // a log that nobody has read holds nothing
+  CHECK(broken(history_of(Story().h.events())) == "I5");  // a log that was never read is empty
   for (unsigned seed = 0; seed < 500; ++seed) {
     CAPTURE(seed);
     auto history = good_history(seed);
@@ -134,7 +133,7 @@ TEST_CASE("I5: an acknowledged write that is missing is found") {
       return e.kind == MirrorEvent::Kind::data_lost ||
              (e.kind == MirrorEvent::Kind::logged && e.id == id);
     });
-    // Without an excuse; those that the good history lost are gone altogether.
+    // Without an excuse; writes that the good history lost are removed altogether.
     std::erase_if(events,
                   [&](auto& e) { return e.kind == MirrorEvent::Kind::acknowledged && e.id != id; });
     return true;
@@ -278,7 +277,7 @@ TEST_CASE("I10: what a failover took back makes nobody old") {
   history.read(at(30ms), 1, {1, 4}, 0ms);
   history.logged(at(40ms), {1, 4});
   CHECK(!MirrorJudge(history, {}).ages_are_true());
-  history.logged(at(40ms), {1, 5});  // by somebody else, later
+  history.logged(at(40ms), {1, 5});  // by another writer, later
   CHECK(MirrorJudge(history, {}).ages_are_true());
   CHECK(!MirrorJudge(history, {.lost_before = 1ms}).ages_are_true());
 }
@@ -286,13 +285,13 @@ TEST_CASE("I10: what a failover took back makes nobody old") {
 TEST_CASE("I11: reads that go back are found, unless the reader was told") {
   MirrorHistory history;
   history.read(at(1ms), 1, {1, 5}, 0ms);
-  history.read(at(1ms), 2, {1, 3}, 0ms);  // somebody else
+  history.read(at(1ms), 2, {1, 3}, 0ms);  // another reader
   CHECK(broken(history) == "");
   auto told = history;
   history.read(at(2ms), 1, {1, 4}, 0ms);
   CHECK(broken(history) == "I11");
   told.history_rewritten(at(2ms), 1, {1, 5});
-  told.read(at(2ms), 1, {1, 5}, 0ms);  // until it has loaded what is true
+  told.read(at(2ms), 1, {1, 5}, 0ms);  // until it has loaded the new state
   told.read(at(2ms), 1, {1, 4}, 0ms);
   CHECK(broken(told) == "");
   told.read(at(3ms), 1, {1, 3}, 0ms);
@@ -346,11 +345,11 @@ TEST_CASE("whatever a reader has is what the log says up to there") {
   auto nothing = [](MirrorHistory&) {};
   CHECK(!judged(nothing, 55));
   CHECK(judged(nothing, 44));
-  CHECK(!judged(nothing, 0));  // it did not say
-  // In another history, as it was told later; but not when it was told of that before.
+  CHECK(!judged(nothing, 0));  // it gave no digest
+  // In another history, as it learned later; but not if it had been told before.
   CHECK(!judged([](auto& h) { h.history_rewritten(at(2ms), 1, {1, 3}); }, 44));
   CHECK(judged([](auto& h) { h.history_rewritten(at(2ms), 2, {1, 3}); }, 44));
-  // It goes on to show what it had, and that only, until all is loaded.
+  // It keeps showing what it had, and only that, until everything is loaded.
   auto told_before = [](Token shown) {
     MirrorHistory history;
     history.read(at(1ms), 1, {1, 5}, 0ms, 44);
@@ -365,7 +364,7 @@ TEST_CASE("whatever a reader has is what the log says up to there") {
   };
   CHECK(!told_before({1, 5}));
   CHECK(told_before({1, 4}));
-  // Where data was lost nothing is known of a reader that did not live to be told.
+  // If data was lost, nothing is known of a reader that died before it was told.
   CHECK(!judged([](auto& h) { h.data_lost(at(2ms)); }, 44));
   CHECK(judged(
       [](auto& h) {

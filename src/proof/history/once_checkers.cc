@@ -54,7 +54,7 @@ void OnceJudge::collect_works() {
   for (auto& work : works_) {
     if (work.let_go) work.until = work.let_go->at;
     work.until = std::min({work.until, work.deadline, death_of(work.claimed->process)});
-    // Of a step that takes it by force he hears with his next renewal.
+    // It learns of a step taken by force with its next renewal.
     for (const auto& [thing, window] : forced)
       if (thing == work.claimed->thing && window.until >= work.claimed->at)
         work.until = std::min(work.until, std::max(window.from, work.claimed->at));
@@ -64,7 +64,7 @@ void OnceJudge::collect_works() {
   });
 }
 
-// From when somebody asked for a step by force, until his last request can have arrived.
+// From when a caller asked for a step by force until its last request can have arrived.
 std::vector<std::pair<ThingId, Window>> OnceJudge::forced_calls() const {
   std::vector<std::pair<ThingId, Window>> forced;
   std::map<std::pair<ProcessId, std::uint32_t>, std::size_t> open;

@@ -1,12 +1,13 @@
 #pragma once
-// Whether what happened to things that are created once was allowed: I19 to I22 of docs/guarantees.md.
+// Whether what happened to things that are created once was allowed: I19 to I22 of
+// docs/guarantees.md.
 //
 //   OnceJudge judge(history, {.alive = 400ms, .lossy = windows});
 //   if (auto violation = judge.first_violation()) print(violation->text());
 //
-//   alice   claimed 41 ├──────────────┤ deadline, or let go      Nobody else works meanwhile (I19).
-//   bob     asked ├────────────────────── claimed 43 ├───┤       What 41 brings now is refused, and no
-//   carol               asked ├──────────────────────────── 43   later caller is given it (I20).
+//   alice   claimed 41 ├──────────────┤ deadline, or let go      No other process works then (I19).
+//   bob     asked ├────────────────────── claimed 43 ├───┤       A late result of 41 is refused,
+//   carol               asked ├──────────────────────────── 43   and no later caller gets it (I20).
 #include <map>
 #include <set>
 #include <vector>
@@ -17,33 +18,36 @@
 namespace warren::history {
 
 struct OnceBounds {
-  Clock::duration slack{};  // to be scheduled, or for a message
-  // Who is as patient as this is answered when nothing is wrong.
+  Clock::duration slack{};  // for scheduling, or for a message
+  // A caller with this much patience is answered if nothing is wrong.
   Clock::duration patience{};
-  // For so long after a call has ended, what it sent may still arrive.
+  // How long after the end of a call its requests may still arrive.
   Clock::duration late_request{};
-  // Who works without Redis may work past the deadline of his claim: the resource decides.
+  // A process that works without Redis may work past the deadline of its claim: the resource
+  // decides.
   bool is_optimistic = false;
-  // Times in which what a fault of the servers did (lost data, a clock that stepped, a primary that
-  // was replaced and does not know it) can make two work, or take back what was decided.
+  // Times in which the effects of a server fault (lost data, a clock that stepped, a replaced
+  // primary that does not know it) can make two processes work, or undo a decision.
   std::vector<Window> lossy = {};
-  // Times in which messages came late: who joined somebody who waited then may be given what was so
-  // before.
+  // Times in which messages came late: a caller that joined one that waited then may get an older
+  // state.
   std::vector<Window> unheard = {};
 };
 
 class OnceJudge {
  public:
-  // The history is sorted, and outlives the judge.
+  // The history is sorted and must outlive the judge.
   OnceJudge(const OnceHistory& history, OnceBounds bounds);
 
-  // I19: nobody works on a thing while another does, unless he takes it by force; each claim has a token of its own, higher than
-  // that of any claim that was known when it was asked for; and work ends with its claim.
+  // I19: no process works on a thing while another does, unless it takes the step by force; each
+  // claim has a token of its own, higher than that of any claim that was known when it was
+  // requested; and work ends with its claim.
   Verdict claims_exclude_each_other() const;
-  // I20: of a step all see the same result; a step that is over leaves nothing; who asks later is not
-  // given something older; and what is there is not created again.
+  // I20: all callers see the same result of a step; a step that is over leaves nothing; a later
+  // caller does not get something older; and what exists is not created again.
   Verdict results_are_the_winners() const;
-  // I21: whoever waits is answered or told by his deadline, and answered when nothing is wrong.
+  // I21: every waiter gets an answer or an error by its deadline, and an answer if nothing is
+  // wrong.
   Verdict waits_end() const;
   // I22: in the end there is a record of each resource, and of nothing else.
   Verdict records_are_of_resources() const;
@@ -60,7 +64,7 @@ class OnceJudge {
   using Events = std::vector<const OnceEvent*>;
   struct Work {
     const OnceEvent* claimed;
-    Clock::time_point until, deadline;  // of belief; of the claim
+    Clock::time_point until, deadline;  // of the belief; of the claim
     const OnceEvent* let_go;
   };
 
@@ -69,7 +73,7 @@ class OnceJudge {
   Events of_thing(ThingId thing, std::initializer_list<Kind> kinds) const;
   bool has_loss(Clock::time_point from, Clock::time_point until) const;
   Clock::duration outside_losses(Clock::time_point from, Clock::time_point until) const;
-  // When a process that was asleep then is awake again.
+  // When a process that was asleep at that time is awake again.
   Clock::time_point awake_from(ProcessId process, Clock::time_point time) const;
   Clock::time_point death_of(ProcessId process) const;
   Verdict tokens_grow(ThingId thing) const;

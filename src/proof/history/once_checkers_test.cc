@@ -10,7 +10,7 @@ namespace {
 
 Clock::time_point at(Clock::duration time) { return Clock::time_point(1h + time); }
 
-// The facts of one test; times are milliseconds.
+// The facts of one test; times are in milliseconds.
 struct Facts {
   OnceHistory history;
   OnceBounds bounds{.slack = 5ms};

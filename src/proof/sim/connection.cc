@@ -11,7 +11,7 @@ namespace warren::sim {
 
 namespace {
 
-// Before the client asks a server again that has said "later".
+// How long the client waits before it asks a server again that answered "later".
 constexpr auto parking_pause = 20ms;
 
 std::size_t size_of(const Words& words) {
@@ -22,7 +22,7 @@ std::size_t size_of(const Words& words) {
 
 bool is_aside(Socket socket) { return socket >= Socket::asked_data; }
 
-// The one that leads to where an ASK says, and back.
+// The socket that leads to where an ASK points, and back.
 Socket asked(Socket socket) {
   constexpr auto step = std::size_t(Socket::asked_data) - std::size_t(Socket::data);
   return is_aside(socket) ? socket : Socket(std::size_t(socket) + step);
@@ -111,7 +111,7 @@ void Connection::on_answer(const RequestPtr& request, std::size_t way) {
   if (!request->is_over) finish(*request, std::move(request->reply));
 }
 
-// What a client does with a refusal that is not the last word.
+// What a client does with a refusal that is not final.
 bool Connection::is_sent_elsewhere(const RequestPtr& request) {
   if (request->socket == Socket::named) return false;
   if (servers_.is_cluster()) return is_sent_onward(request);
@@ -127,7 +127,7 @@ bool Connection::is_sent_elsewhere(const RequestPtr& request) {
   return true;
 }
 
-// The same of a cluster's client. Durable writes are sent on as often as it takes.
+// The same for a cluster's client. Durable writes are redirected as often as necessary.
 bool Connection::is_sent_onward(const RequestPtr& request) {
   using Kind = redis::Onward::Kind;
   auto& socket = request->socket;
@@ -247,7 +247,7 @@ void Connection::establish(Socket socket, int server) {
     return on_not_connected(socket);
   link.is_up = true;
   link.server = server;
-  // Whoever connects has asked the sentinels for the primary, and they said since which epoch.
+  // A connecting client has asked the sentinels for the primary, and they also gave the epoch.
   if (!servers_.is_cluster() && server == servers_.primary() && epoch_ < servers_.epoch()) {
     epoch_ = servers_.epoch();
     servers_.on_learned(epoch_);
@@ -282,14 +282,14 @@ void Connection::learn(int primary, std::uint64_t epoch) {
   if (on_connected) on_connected();
 }
 
-// From others, who do not reach it while it is cut off.
+// From other processes, which do not reach it while it is cut off.
 void Connection::hear_of(int primary, std::uint64_t epoch) {
   if (world_.now() < cut_until_)
     return at(cut_until_, [this, primary, epoch] { hear_of(primary, epoch); });
   learn(primary, epoch);
 }
 
-// By the old server, which says where and not in which epoch.
+// By the old server, which says where but not in which epoch.
 void Connection::redirect(int primary) {
   if (std::exchange(primary_, primary) == primary) return;
   leave_all_but(primary);
@@ -325,7 +325,7 @@ void Connection::break_link(Socket socket) {
   link.is_up = false;
   ++link.generation;
   auto sent = std::exchange(link.sent, {});
-  // Of what has not arrived yet, the first few do.
+  // Of the requests that have not arrived yet, the first few do.
   auto on_its_way =
       std::ranges::find(sent, false, [](auto& r) { return r->ways.back().has_arrived; });
   auto arriving = world_.below(static_cast<std::uint64_t>(sent.end() - on_its_way) + 1);
@@ -391,7 +391,7 @@ void Connection::on_confirmed(std::size_t subscription, std::uint64_t generation
   if (tell) tell();
 }
 
-// From the server to which the link goes.
+// From the server to which the link leads.
 void Connection::deliver(const Message& message) {
   bool stands = std::ranges::any_of(subscriptions_, [&](const auto& subscription) {
     return subscription.stands && subscription.channel == message.channel &&

@@ -1,16 +1,16 @@
 #pragma once
-// What one simulated process has of Redis: it behaves as redis::Client and redis::Subscriber do.
+// What one simulated process has of Redis: it behaves like redis::Client and redis::Subscriber.
 //
 //   process ── Connection ──┬── data ──────┐
-//                           ├── renewal ───┤      Each socket delays and breaks for itself. On one
+//                           ├── renewal ───┤      Each socket delays and breaks by itself. On one
 //                           ├── durable ───┼──▶   socket nothing overtakes anything; between two
-//                           └── messages ──┘      everything may.
+//                           └── messages ──┘      sockets anything may.
 //
-// Where a slot moves, a cluster's client has three more, to the server that an ASK names, and one to
-// a server that somebody asks by its name.
+// While a slot moves, a cluster's client has three more sockets, to the server that an ASK names,
+// and one to a server that the caller names.
 //
-// Nothing is answered before call() returns, and no function of a process runs while it is paused,
-// or ever after it was closed.
+// No answer comes before call() returns. No function of a process runs while it is paused, or after
+// it was closed.
 #include <array>
 #include <boost/container/small_vector.hpp>
 #include <deque>
@@ -34,12 +34,12 @@ enum class Socket : std::uint8_t {
   renewal,
   durable,
   messages,
-  asked_data,  // these are connected when they are needed, and not again before that
+  asked_data,  // these connect on demand only, and reconnect on demand
   asked_renewal,
   asked_durable,
   named
 };
-// To the primary; and all of them.
+// The sockets to the primary; and all of them.
 inline constexpr std::array all_sockets{Socket::data, Socket::renewal, Socket::durable,
                                         Socket::messages};
 inline constexpr std::array all_links{
@@ -48,20 +48,20 @@ inline constexpr std::array all_links{
 
 class Connection {
  public:
-  // Made by Servers::connect(), which keeps it.
+  // Made by Servers::connect(), which owns it.
   Connection(World& world, Servers& servers);
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
 
   using Done = std::function<void(Result<redis::Reply>)>;
   using DurableDone = std::function<void(Result<redis::Durable>)>;
-  // As Client::command; of the options, all but where() count. What was never sent is
-  // `unavailable` at its deadline; what was sent, and neither answered nor sent again, is
-  // `unknown_outcome`, and may yet run. So is what was sent again, however the last attempt ends
-  // without an answer to the command itself: the first may have run.
+  // As Client::command; all options except where() apply. A command that was never sent ends with
+  // `unavailable` at its deadline. One that was sent, and neither answered nor sent again, ends
+  // with `unknown_outcome`, and may still run. So does one that was sent again, if the last attempt
+  // ends without an answer to the command itself: the first attempt may have run.
   void call(Words words, Clock::time_point deadline, Done done, redis::CallOptions options = {});
-  // As Client::durable: fewer replicas than asked for when the deadline comes first, or the
-  // connection breaks after the write was answered.
+  // As Client::durable: reports fewer replicas than requested if the deadline comes first, or if
+  // the connection breaks after the write was answered.
   void durable(Words words, int replicas, Clock::time_point deadline, DurableDone done,
                redis::CallOptions options = {});
 
@@ -69,22 +69,22 @@ class Connection {
   void call_at(int server, Words words, Clock::time_point deadline, Done done,
                bool is_asking = false);
 
-  // As of Subscriber.
+  // As in Subscriber.
   void subscribe(std::string channel) { want(std::move(channel), false); }
   void ssubscribe(std::string channel) { want(std::move(channel), true); }
   std::function<void(const Message&)> on_message;
-  // All that is wanted stands: for the first time, or again after something was added.
+  // Everything wanted is subscribed: for the first time, or again after an addition.
   std::function<void()> on_settled;
-  // All that is wanted stands again after a reconnection; messages may have been missed.
+  // Everything wanted is subscribed again after a reconnection; messages may have been missed.
   std::function<void()> on_gap;
 
-  // There is a new connection for calls, or another primary: what was acknowledged may be gone.
+  // There is a new connection for calls, or another primary: acknowledged writes may be gone.
   std::function<void()> on_connected;
-  // Of the primary that this process believes in. It may learn of another one late.
+  // The epoch of the primary that this process believes in. It may learn of a new one late.
   std::uint64_t epoch() const { return epoch_; }
   bool is_connected(Socket socket = Socket::data) const { return link(socket).is_up; }
 
-  // A timer of this process.
+  // Sets a timer of this process.
   template <class Action>
   void at(Clock::time_point time, Action action) {
     world_.at(time, [this, run = std::move(action)]() mutable {
@@ -100,17 +100,18 @@ class Connection {
     at(world_.now() + delay, std::move(action));
   }
 
-  // As SIGSTOP and SIGCONT.
+  // Like SIGSTOP and SIGCONT.
   void pause(Clock::duration duration);
-  // As kill -9: some of what was sent may still run.
+  // Like kill -9: some of what was sent may still run.
   void close();
   bool is_closed() const { return is_closed_; }
-  // The process notices at once. Of what is on its way the first few arrive, or none, or all.
+  // The process notices at once. Some of the requests under way arrive: the first few, none, or
+  // all.
   void break_link(Socket socket);
-  // Nothing goes through for so long: the sockets break, and no new one can be had.
+  // Nothing goes through for this long: the sockets break, and no new one can be opened.
   void cut_off(Clock::duration duration);
-  // The same, and nobody notices: what is sent meanwhile arrives when it is over. What the process
-  // sends at first may still arrive, and only the answers do not.
+  // The same, but unnoticed: what is sent meanwhile arrives afterwards. At first the process's
+  // requests may still arrive while only the answers do not.
   void fall_silent(Clock::duration duration, Clock::duration still_heard);
 
  private:
@@ -126,30 +127,30 @@ class Connection {
   };
   struct Request {
     Connection& from;
-    Socket socket;                       // by which it goes next
-    std::shared_ptr<const Words> words;  // of the changes that they make, too
+    Socket socket;                       // the one it takes next
+    std::shared_ptr<const Words> words;  // shared with the changes that they make
     Clock::time_point deadline;
     redis::CallOptions options{};
     Done done{};
     DurableDone durable_done{};
-    int wanted = 0;                                 // replicas
-    boost::container::small_vector<Way, 1> ways{};  // none: it was never sent
+    int wanted = 0;                                 // the requested number of replicas
+    boost::container::small_vector<Way, 1> ways{};  // empty: it was never sent
     redis::Reply reply{};
     int reached = 0;
     bool is_answered = false;   // but perhaps not by enough replicas
-    bool is_over = false;       // the caller knows
+    bool is_over = false;       // the caller has its answer
     bool is_parked = false;     // refused, and to be sent again
     bool may_have_run = false;  // before the last attempt
-    bool is_asking = false;     // is announced with ASKING
-    std::size_t detours = 0;    // that it was sent on
+    bool is_asking = false;     // to be announced with ASKING
+    std::size_t detours = 0;    // how often it was redirected
   };
-  // Equal owners: the actions in the world, the link and the server that have it in hand.
+  // Equal owners: the actions in the world, and the link and the server that are handling it.
   using RequestPtr = std::shared_ptr<Request>;
 
   struct Link {
     bool is_up = false, is_connecting = false;
     int server = 0;
-    std::uint64_t generation = 0;  // grows when it breaks: what belongs to an earlier one is void
+    std::uint64_t generation = 0;  // grows when it breaks: earlier requests are void
     Clock::time_point last_arrival{}, last_return{};
     std::deque<RequestPtr> sent, waiting;
   };
@@ -157,7 +158,7 @@ class Connection {
     std::string channel;
     bool is_sharded;
     bool stands = false;        // the server sends
-    bool is_confirmed = false;  // and we know
+    bool is_confirmed = false;  // and the process knows
   };
 
   Link& link(Socket socket) { return links_[static_cast<std::size_t>(socket)]; }
@@ -173,7 +174,7 @@ class Connection {
   void park(const RequestPtr& request);
   void finish(Request& request, Result<redis::Reply> reply);
 
-  // Where the links of this kind lead.
+  // The server to which links of this kind lead.
   int target(Socket socket) const;
   void aim(int& target, int server);
   void connect(Socket socket, Clock::duration delay);
@@ -184,7 +185,7 @@ class Connection {
   void hear_of(int primary, std::uint64_t epoch);
   void redirect(int primary);
   void leave_all_but(int primary);
-  // When what is sent now comes to the other end.
+  // When a message sent now arrives at the other end.
   Clock::time_point arrival(Clock::time_point last, std::size_t bytes,
                             Clock::time_point cut_from) const;
   Clock::time_point at_server(const Link& link, std::size_t bytes) const {
@@ -209,7 +210,7 @@ class Connection {
   int asked_ = -1, named_ = -1;  // servers
   std::uint64_t epoch_;
   Clock::time_point wakes_at_{};
-  Clock::time_point cut_until_{}, unheard_from_{};  // the latter by the servers
+  Clock::time_point cut_until_{}, unheard_from_{};  // unheard_from_: by the servers
   bool is_closed_ = false;
 };
 

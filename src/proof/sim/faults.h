@@ -1,5 +1,5 @@
 #pragma once
-// What can go wrong in a simulated world, and a note of what did.
+// What can go wrong in a simulated world, and a record of what did.
 #include <cstddef>
 #include <cstdint>
 
@@ -12,18 +12,18 @@ enum class FaultKind : std::uint8_t {
   cut_off,        // a process reaches no server, and no server reaches it
   paused,         // a process
   stopped,        // a server
-  restarted,      // a server, with all that it had
+  restarted,      // a server, with all its data
   wiped,          // a primary came back empty
   restored,       // a primary came back with an older copy of its data
   failover,       // until all processes have heard of it
-  lost_writes,    // a failover to a replica that did not have all
-  stale_primary,  // one that was replaced did something: until it did so last
-  clock_forward,  // of a primary; or the next primary's clock is ahead of the last one's
-  clock_back,     // the same; so long, until it shows again what any primary's clock showed before
-  moved_slots,    // to another server, with nothing lost: until all processes have followed
-  half_moved_slots,  // some of their keys are at one server and some at the other
+  lost_writes,    // a failover to a replica that did not have everything
+  stale_primary,  // a replaced primary acted; lasts until its last action
+  clock_forward,  // of a primary; or the next primary's clock is ahead of the previous one's
+  clock_back,     // the same; lasts until the clock passes what any primary's clock showed before
+  moved_slots,    // to another server, with nothing lost; until all processes have followed
+  half_moved_slots,  // some of their keys are on one server and some on the other
   evicted,           // a key
-  narrow_link,       // so little goes through that this alone delays by a millisecond or more
+  narrow_link,       // so narrow that this alone delays by a millisecond or more
   out_of_memory,     // from here on: the server answers with errors
   cannot_save,
   no_permission,
@@ -33,18 +33,18 @@ enum class FaultKind : std::uint8_t {
 inline constexpr std::size_t fault_count = static_cast<std::size_t>(FaultKind::read_only) + 1;
 const char* name(FaultKind fault);
 
-// A fault that came. `until`: as long as it lasted, not what came of it.
+// A fault that occurred. `until`: how long the fault lasted, not its consequences.
 struct Happened {
   FaultKind fault;
   Clock::time_point from, until;
   bool was_primary = true;  // of a server
-  bool acted = true;        // somebody met it
+  bool acted = true;        // it affected something
 };
 
-// Which of a command's effects a server refuses. A script whose first write was let through goes on.
+// Which effects of a command a server refuses. A script whose first write was allowed continues.
 enum class Refuses : std::uint8_t { nothing, growth, writes, writes_of_replica };
 
-// What happens to the slots of a server: see model_slot.h.
+// The state of a server's slots: see model_slot.h.
 enum class SlotState : std::uint8_t { whole, leaving, arriving };
 
 }  // namespace warren::sim

@@ -31,7 +31,7 @@ Reply unknown_command(Args args) {
                            args[0].substr(0, 128), words));
 }
 
-// "[a-c]" and the like at the front of the pattern, which is shortened by it.
+// Matches "[a-c]" and the like at the front of the pattern, and removes it.
 bool takes_class(std::string_view& pattern, char c) {
   pattern.remove_prefix(1);
   bool is_negated = pattern.starts_with('^');
@@ -155,7 +155,7 @@ Reply would_overflow() { return error("ERR increment or decrement would overflow
 
 std::optional<std::int64_t> to_integer(std::string_view word) {
   auto value = to_number<std::int64_t>(word);
-  // One way to write each number: no leading zeros, no -0.
+  // Accepts one way to write each number: no leading zeros, no -0.
   bool is_plain = word == "0" || (value && *value != 0 && word[word[0] == '-'] != '0');
   return is_plain ? value : std::nullopt;
 }
@@ -243,8 +243,8 @@ std::optional<Reply> parse_scan_options(Args options, Scan& scan) {
   return {};
 }
 
-// By a hash (FNV-1a) of the name: what is there from the first to the last portion of a scan is met
-// once, whatever comes and goes meanwhile.
+// By a hash (FNV-1a) of the name: a scan returns what exists from its first to its last portion
+// exactly once, whatever is added and removed meanwhile.
 std::uint64_t scan_position(std::string_view name) {
   std::uint64_t hash = 14695981039346656037u;
   for (char c : name) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211u;

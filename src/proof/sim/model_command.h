@@ -1,5 +1,5 @@
 #pragma once
-// What the commands of a ModelRedis are made of.
+// The parts that the commands of a ModelRedis are made of.
 #include <fmt/format.h>
 
 #include <optional>
@@ -18,7 +18,7 @@ using redis::Reply;
 using Kind = Reply::Kind;
 using Args = std::span<const std::string_view>;  // args[0] is the name of the command
 
-// One command of a client, with all that its script calls: they see one instant.
+// One command of a client, with everything its script calls: they all see the same instant.
 class Execution {
  public:
   Execution(Keyspace& keys, std::vector<Message>& messages, std::int64_t now_us)
@@ -28,7 +28,7 @@ class Execution {
   std::int64_t now_ms() const { return now_us_ / 1000; }
 
   bool is_alive(const Value& value) const { return now_ms() <= value.expires_ms; }
-  // A key that has expired is not there. Pointers are good until the next key is made.
+  // Returns null for an expired key. Pointers are valid until the next key is created.
   Value* find(std::string_view key);
   template <class T>
   struct Found {
@@ -42,7 +42,7 @@ class Execution {
     T* data = std::get_if<T>(&value->data);
     return {data, data == nullptr};
   }
-  // The value, made anew with no expiry where there is none.
+  // Returns the value, created without an expiry if it does not exist.
   template <class T>
   Found<T> make(std::string_view key) {
     if (auto found = find_as<T>(key); found.value || found.wrong_type) return found;
@@ -58,16 +58,16 @@ class Execution {
   }
   Keyspace& keys() { return keys_; }
 
-  // The command changed the data; every command says so itself.
+  // Records that the command changed the data; every command calls this itself.
   void changed() { changed_ = true; }
   bool has_changed() const { return changed_; }
   const std::vector<std::string>& expired() const { return expired_; }
   void publish(Message message) { messages_.push_back(std::move(message)); }
 
-  // Scripts see the shapes of RESP2.
+  // Scripts see replies in the shapes of RESP2.
   bool in_script = false;
   Refuses refuses = Refuses::nothing;
-  bool was_let_write = false;  // then the script may go on, whatever it changed
+  bool was_let_write = false;  // then the script may continue, whatever it has changed
   SlotState slots = SlotState::whole;
 
  private:
@@ -80,7 +80,7 @@ class Execution {
 
 struct CommandSpec {
   std::string_view name;  // in capitals
-  int arity;              // words, the name included; negative: at least so many
+  int arity;              // number of words, the name included; negative: at least that many
   Reply (*run)(Execution&, Args);
   bool in_scripts = true;
 };
@@ -93,9 +93,9 @@ std::span<const CommandSpec> sorted_set_commands();
 std::span<const CommandSpec> stream_commands();
 std::span<const CommandSpec> server_commands();
 
-// The command, unless the server refuses it.
+// Runs the command, unless the server refuses it.
 Reply run_command(Execution& x, const CommandSpec& command, Args args);
-// Errors for what the server does not know, and what has too few or too many words.
+// Returns an error for an unknown command, and for too few or too many words.
 Reply execute(Execution& x, Args args);
 const CommandSpec* find_command(std::string_view name);
 bool fits_arity(const CommandSpec& command, std::size_t words);
@@ -107,7 +107,7 @@ inline Reply null() { return {}; }
 inline Reply status(std::string_view value) { return {Kind::status, 0, std::string(value), {}}; }
 inline Reply list_of(std::vector<Reply> items) { return {Kind::array, 0, {}, std::move(items)}; }
 Reply real(double value);
-std::string real_text(double value);  // as RESP2 writes it
+std::string real_text(double value);  // in RESP2's format
 
 Reply error(std::string_view what);  // on one line
 inline Reply syntax_error() { return error("ERR syntax error"); }
@@ -122,10 +122,10 @@ Reply would_overflow();
 std::optional<std::int64_t> to_integer(std::string_view word);
 std::optional<std::uint64_t> to_unsigned(std::string_view word);
 std::optional<double> to_real(std::string_view word);
-bool is_word(std::string_view word, std::string_view expected);  // in any case
+bool is_word(std::string_view word, std::string_view expected);  // in upper or lower case
 std::string lower(std::string_view word);
 bool matches(std::string_view pattern, std::string_view text);  // as in SCAN … MATCH
-// From what Redis counts (from the end when negative) to [first, last); empty when out of range.
+// From Redis' way of counting (from the end if negative) to [first, last); empty if out of range.
 std::pair<std::size_t, std::size_t> slice(std::int64_t start, std::int64_t stop, std::size_t size);
 struct Scan {
   std::uint64_t cursor = 0;
@@ -134,7 +134,7 @@ struct Scan {
 };
 std::optional<Reply> parse_cursor(std::string_view word, Scan& scan);
 std::optional<Reply> parse_scan_options(Args options, Scan& scan);  // [COUNT n] [MATCH pattern]
-// Sorts what is left of a scan by position, takes a portion and says where the next one begins.
+// Sorts the rest of a scan by position, takes a portion and returns where the next one begins.
 struct ScanItem {
   std::uint64_t position;
   std::string_view name;

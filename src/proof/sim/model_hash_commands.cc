@@ -11,7 +11,7 @@ std::string* Hash::find(std::string_view field) {
 
 namespace {
 
-// Whether it is new.
+// Returns whether the field is new.
 bool put(Hash& hash, std::string_view field, std::string value) {
   if (auto* old = hash.find(field)) {
     *old = std::move(value);

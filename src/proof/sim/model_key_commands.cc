@@ -51,7 +51,7 @@ std::optional<Reply> parse_expire(Args args, ExpireOptions& options) {
   return {};
 }
 
-// What the four commands differ in.
+// The differences between the four commands.
 struct Unit {
   std::int64_t ms;
   bool is_relative;
@@ -68,7 +68,7 @@ Reply expire(Execution& x, Args args, Unit unit) {
     return error(fmt::format("ERR invalid expire time in '{}' command", lower(args[0])));
   Value* value = x.find(args[1]);
   if (!value) return number(0);
-  bool has_expiry = value->expires_ms != Value::never;  // which is later than any time
+  bool has_expiry = value->expires_ms != Value::never;  // never is later than any time
   if ((options.if_none && has_expiry) || (options.if_some && !has_expiry) ||
       (options.if_later && when <= value->expires_ms) ||
       (options.if_earlier && when >= value->expires_ms))

@@ -27,7 +27,7 @@ struct List {
   bool empty() const { return items.empty(); }
 };
 
-// In the order of insertion, as Redis keeps small ones.
+// In the order of insertion, as Redis keeps small hashes.
 struct Hash {
   std::vector<std::pair<std::string, std::string>> fields;
   bool empty() const { return fields.empty(); }
@@ -58,7 +58,7 @@ struct Stream {
   std::vector<Entry> entries;
   StreamId last_id, max_deleted_id;
   std::uint64_t entries_added = 0;
-  std::uint64_t node = 0, node_size = 0;  // of the last node, with those that were deleted since
+  std::uint64_t node = 0, node_size = 0;  // of the last node, including entries deleted since
 };
 
 struct Value {
@@ -67,7 +67,7 @@ struct Value {
   std::int64_t expires_ms = never;
 };
 
-// So that a string_view can be looked up.
+// Allows lookups by string_view.
 struct KeyHash {
   using is_transparent = void;
   std::size_t operator()(std::string_view key) const { return std::hash<std::string_view>()(key); }

@@ -1,5 +1,5 @@
-// The model against a real redis-server: the same commands, chosen at random from a seed, must give
-// the same replies.
+// Compares the model with a real redis-server: the same commands, chosen at random from a seed,
+// must give the same replies.
 #include "proof/sim/model_redis.h"
 
 #include <doctest/doctest.h>
@@ -72,7 +72,7 @@ class RealRedis {
   std::unique_ptr<redis::Conversation> conversation_;
 };
 
-// What Redis leaves open is put in one order, and what the model leaves out is taken away.
+// Sorts what Redis leaves open into one order, and removes what the model leaves out.
 Reply comparable(Reply reply) {
   if (reply.kind == Reply::Kind::set) std::ranges::sort(reply.items, {}, &Reply::text);
   if (reply.find("radix-tree-keys")) {
@@ -146,7 +146,7 @@ class Commands {
                    : one_of({"a", "b", "c", "1", "2", "10", "-5", "value"});
       case 'f':
         return one_of({"one", "two", "three", "four", "5", ""});
-      case 'n':  // a small number, or none at all
+      case 'n':  // a small number, or something that is not one
         return random_.chance(0.03) ? one_of({"x", "", "1.5", "99999999999999999999"})
                                     : std::to_string(static_cast<int>(random_.below(9)) - 3);
       case 'r':  // a score
@@ -159,7 +159,7 @@ class Commands {
         return random_.chance(0.05)
                    ? one_of({"x", "1-x", "0-0", "5", "-1", "1-2-3", "0-*", ""})
                    : std::to_string(1 + random_.below(9)) + "-" + std::to_string(random_.below(6));
-      case 'D':  // one that grows now and then
+      case 'D':  // an id that grows from time to time
         if (random_.chance(0.02)) ++epoch_;
         return std::to_string(epoch_) + "-*";
       case 'E':  // the end of a range of ids
@@ -167,13 +167,13 @@ class Commands {
                        "(18446744073709551615-18446744073709551615", "(0-0", "y"});
       case 't':  // a time that never comes in a test
         return one_of({"1000000", "2000000", "3000000", "2000000"});
-      case 'T':  // the same on the wall
+      case 'T':  // the same on the wall clock
         return one_of({"4000000000000", "4100000000000", "4200000000000", "5", "-1", "0"});
-      case 'W':  // without the past: when a server notices that a key expired is its own affair
+      case 'W':  // never the past: a server notices an expired key whenever it likes
         return one_of({"4000000000000", "4100000000000", "4200000000000", "-1", "0", "x"});
       case 'U':
         return one_of({"4000000000", "4100000000", "4200000000", "5", "9223372036854775807"});
-      case 'o':  // of EXPIRE
+      case 'o':  // options of EXPIRE
         return one_of({"NX", "XX", "GT", "LT"});
       case 'p':
         return one_of({"*", "one", "t*", "?n*", "[a-o]*", "[^t]*", "\\*", "*e*r*", "[", "x[a-"});
@@ -364,7 +364,7 @@ const std::vector<std::string_view> time_patterns = {
     "INCR $s",
 };
 
-// Runs what the arguments say, and tells the server's time before and after, in ms.
+// Runs the command in the arguments, and returns the server's time before and after, in ms.
 constexpr const char* timed = R"(
 local function now()
   redis.call('SET', KEYS[1], '', 'PX', 1000000)
@@ -459,7 +459,7 @@ Words eval(std::string script, Words keys, Words args) {
   return words;
 }
 
-// Only for replies without a time in them.
+// Only for replies without times.
 void expect_same(RealRedis& real, ModelRedis& model, const std::vector<Words>& commands,
                  std::uint64_t seed) {
   auto replies = real.run_all(commands);
@@ -524,7 +524,7 @@ TEST_CASE("times to live, and ids made from the time, are exact to the milliseco
       auto command = eval(timed, {"clock"}, commands.next());
       auto expected = real.run(command);
       REQUIRE(expected.items.size() == 3);
-      if (expected.items[0] != expected.items[2]) {  // the clock ticked: who knows when it ran?
+      if (expected.items[0] != expected.items[2]) {  // the clock ticked: when did it run?
         model = {};
         real.run({"FLUSHALL"});
         continue;
@@ -569,7 +569,7 @@ TEST_CASE("a server that refuses lets through what a real one does") {
       auto expected = real.run(command);
       auto answer = model.run(std::make_shared<const Words>(command), wall_now_us(), refuses);
       CHECK(answer.is_error() == expected.is_error());
-      // Where in the script, each says in its own way.
+      // Each says in its own way where in the script it was.
       auto words = [](const Reply& reply) { return reply.text.substr(0, reply.text.find(". ")); };
       CHECK(words(answer) == words(expected));
     }
@@ -646,7 +646,7 @@ TEST_CASE("a scan meets, in portions, every key that is there all the time") {
   };
   int portions = 0, unused = 0;
   auto in_model = [&](const Words& words) {
-    // What comes and goes meanwhile hides nothing.
+    // Keys that come and go meanwhile hide nothing.
     model.run({portions % 2 ? "DEL" : "INCR", "passing/" + std::to_string(portions / 2)}, 0);
     return model.run(words, wall_now_us());
   };
@@ -674,7 +674,7 @@ TEST_CASE("a key is there until its time has passed, and then it is not") {
     Words words{command, "k"};
     CHECK(redis::to_string(model.run(words, 1'031'000)) == redis::to_string(real.run(words)));
   }
-  // What was found to be gone does not come back with a clock that steps back.
+  // A key that was found to have expired does not come back when the clock steps back.
   CHECK(model.run({"EXISTS", "k"}, 1'000'000).number == 0);
 }
 

@@ -15,7 +15,7 @@
 namespace warren::sim {
 namespace {
 
-// Scripts make and drop many small things: those of one size are used again for each other.
+// Scripts create and drop many small objects: blocks of one size are reused for each other.
 class Pool {
  public:
   void* resize(void* block, std::size_t old_size, std::size_t size) {
@@ -62,8 +62,9 @@ class Pool {
   std::vector<void*> chunks_;
 };
 
-// Lua raises errors with longjmp, past the destructors of whatever stands between. So a function
-// that Lua calls either has no objects with destructors or does not raise, and memory never ends.
+// Lua raises errors with longjmp, past the destructors of whatever is in between. So a function
+// that Lua calls either has no objects with destructors or does not raise. Allocation raises no
+// error either: it aborts if memory runs out.
 void* allocate(void* pool, void* block, std::size_t old_size, std::size_t size) {
   return static_cast<Pool*>(pool)->resize(block, old_size, size);
 }
@@ -82,7 +83,7 @@ void push_field(lua_State* lua, const char* name, std::string_view value) {
   lua_setfield(lua, -2, name);
 }
 
-// As RESP2 has it: Lua knows neither maps nor reals, and false stands for null.
+// In RESP2's shapes: Lua knows neither maps nor reals, and false stands for null.
 void push(lua_State* lua, const Reply& reply) {
   ensure(lua_checkstack(lua, 4), "Lua's stack has room");
   switch (reply.kind) {
@@ -116,7 +117,7 @@ void push(lua_State* lua, const Reply& reply) {
 }
 
 std::string number_text(double number) {
-  constexpr double exact = 9007199254740992;  // up to here every integer is itself
+  constexpr double exact = 9007199254740992;  // up to here every integer is exact
   if (std::trunc(number) == number && std::abs(number) < exact && !std::signbit(number))
     return std::to_string(static_cast<std::int64_t>(number));
   return fmt::format("{:.17g}", number);
@@ -132,13 +133,13 @@ Reply call_command(Execution& x, Args words) {
   if (!fits_arity(*command, words.size()))
     return error("ERR Wrong number of args calling Redis command from script");
   if (!command->in_scripts) return error("ERR This Redis command is not allowed from script");
-  // Had it not been announced with ASKING, the script would not run here.
+  // The script would not run here if it had not been announced with ASKING.
   if (place_of(x, words, x.slots, true) != Place::here)
     return error("ERR Script attempted to access a non local key in a cluster node");
   return run_command(x, *command, words);
 }
 
-// Runs the command on the stack and pushes its reply. Whether that is an error.
+// Runs the command on the stack, pushes its reply, and returns whether that is an error.
 bool answers_error(lua_State* lua) {
   int count = lua_gettop(lua);
   if (count == 0) {
@@ -210,7 +211,7 @@ int plain_pcall(lua_State* lua) {
   return lua_gettop(lua);
 }
 
-// Lua's own tonumber, which takes a tenth of a simulation, but for what scripts have most.
+// Lua's own tonumber takes a tenth of a simulation. This is faster for what scripts usually pass.
 int plain_tonumber(lua_State* lua) {
   if (lua_gettop(lua) == 1 && lua_type(lua, 1) == LUA_TSTRING) {
     auto digits = text_at(lua, 1);
@@ -236,7 +237,7 @@ int missing_global(lua_State* lua) {
 
 int written_global(lua_State* lua) { return luaL_error(lua, "Attempt to modify a readonly table"); }
 
-// Adds to what was raised where that was.
+// Adds to an error where it was raised.
 int on_raised(lua_State* lua) {
   if (!lua_istable(lua, 1)) {
     const char* what = lua_tostring(lua, 1);
@@ -255,7 +256,7 @@ int on_raised(lua_State* lua) {
   return 1;
 }
 
-// A table with a text under this name.
+// The text under this name in the table on top of the stack.
 std::optional<std::string> field_of(lua_State* lua, const char* name) {
   std::optional<std::string> value;
   lua_pushstring(lua, name);
@@ -265,7 +266,7 @@ std::optional<std::string> field_of(lua_State* lua, const char* name) {
   return value;
 }
 
-// What is on top of the stack, and takes it off.
+// Converts the value on top of the stack, and removes it.
 Reply take_reply(lua_State* lua) {
   ensure(lua_checkstack(lua, 4), "Lua's stack has room");
   Reply reply;
@@ -303,7 +304,7 @@ Reply take_reply(lua_State* lua) {
 
 struct SourceHash {
   using is_transparent = void;
-  // Scripts that have their size and their end in common are rare enough.
+  // Few scripts have both the same size and the same end.
   std::size_t operator()(std::string_view source) const {
     return std::hash<std::string_view>()(
                source.substr(source.size() - std::min(source.size(), 64uz))) ^
@@ -347,7 +348,7 @@ class Lua {
 };
 
 Lua::Lua() : lua_(lua_newstate(allocate, &pool_)) {
-  // What scripts leave behind is collected less often than Lua would: there is memory enough.
+  // Collects garbage less often than Lua would: there is enough memory.
   lua_gc(lua_, LUA_GCSETPAUSE, 1000);
   constexpr std::pair<const char*, lua_CFunction> libraries[] = {{"", luaopen_base},
                                                                  {"table", luaopen_table},
@@ -396,7 +397,7 @@ Lua::Lua() : lua_(lua_newstate(allocate, &pool_)) {
   on_raised_ = luaL_ref(lua_, LUA_REGISTRYINDEX);
 }
 
-// To the table on top of the stack.
+// Adds a function to the table on top of the stack.
 void Lua::add(const char* name, lua_CFunction function) {
   lua_pushlightuserdata(lua_, static_cast<void*>(&execution_));
   lua_pushcclosure(lua_, function, 1);

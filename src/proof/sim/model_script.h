@@ -1,8 +1,8 @@
 #pragma once
-// Lua scripts of a ModelRedis, in the real Lua 5.1 with what Redis puts around it.
+// Lua scripts of a ModelRedis, in the real Lua 5.1 with what Redis adds to it.
 //
-// Each thread has one Lua state for all its models, and a script is compiled once. Nothing a script
-// does outlives it: globals cannot be written, and chance and time come in as arguments.
+// Each thread has one Lua state for all its models, and compiles a script once. A script leaves
+// nothing behind: globals cannot be written, and chance and time are arguments.
 #include <span>
 #include <string_view>
 
@@ -11,10 +11,10 @@
 
 namespace warren::sim {
 
-// Commands that the script calls are part of the execution.
+// The commands that the script calls are part of the execution.
 Reply run_script(Execution& x, std::string_view source, Args keys, Args args);
 
-// From now on this thread runs it by its hash too.
+// From now on this thread can also run the script by its hash.
 void know_script(const redis::Script& script);
 Reply run_known_script(Execution& x, std::string_view hash, Args keys, Args args);
 

@@ -3,9 +3,9 @@
 //
 //   leaving (MIGRATING)     all keys are here: runs it; none: ASK; some: TRYAGAIN
 //   arriving (IMPORTING)    not announced with ASKING: MOVED to the other one
-//                           announced: runs it, unless it names several keys and lacks one: TRYAGAIN
+//                           announced: runs it; if one of several keys is missing: TRYAGAIN
 //
-// Commands without keys are run by both. A script that is run is judged again at each command: one
+// Both servers run commands without keys. A running script is judged again at each command: one
 // that deletes a key and then asks for it fails in the middle.
 #include <boost/container/small_vector.hpp>
 #include <cstdint>
@@ -16,10 +16,10 @@
 namespace warren::sim {
 
 using Keys = boost::container::small_vector<std::string_view, 8>;
-// That a command names; of SPUBLISH its channel, which is in a slot as a key is.
+// The keys that a command names; for SPUBLISH its channel, which is in a slot like a key.
 Keys keys_of(Args args);
 
-// Where a command belongs.
+// Which server a command belongs to.
 enum class Place : std::uint8_t { here, other_by_ask, other, both };
 Place place_of(Execution& x, Args args, SlotState slots, bool is_asking);
 

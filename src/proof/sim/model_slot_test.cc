@@ -1,5 +1,5 @@
-// The model against two real servers of a cluster while a slot moves from one to the other: commands
-// that are chosen at random from a seed must give the same answers.
+// Compares the model with two real servers of a cluster while a slot moves from one to the other:
+// commands chosen at random from a seed must give the same answers.
 #include "proof/sim/model_slot.h"
 
 #include <doctest/doctest.h>
@@ -70,7 +70,7 @@ class Node {
   std::unique_ptr<redis::Conversation> conversation_;
 };
 
-// What the two answer, where they send each other's clients apart.
+// The answers, without the addresses to which the two send each other's clients.
 std::string comparable(const Reply& reply) {
   auto text = redis::to_string(reply);
   if (!reply.is_error()) return text;
@@ -148,7 +148,7 @@ TEST_CASE("while a slot moves the model answers as two real servers do") {
       CHECK(answer_of(models[where], words, slots, is_asking) == real);
       ++seen[real.substr(0, real.find(' '))];
     }
-    // What is left goes one by one.
+    // The rest is moved one key at a time.
     auto left = models[0].keys();
     if (left.empty()) break;
     nodes[0].run({"MIGRATE", "127.0.0.1", std::to_string(to.port()), left[0], "0", "10000"}, false);

@@ -17,7 +17,7 @@ struct AddOptions {
   bool counts_changed = false, increases = false;
 };
 
-// The place of the first score; what cannot be an option is one.
+// Returns the index of the first score; a word that cannot be an option counts as one.
 std::size_t parse_options(Args args, AddOptions& options) {
   std::size_t i = 2;
   for (; i < args.size(); ++i) {
@@ -124,7 +124,7 @@ struct ScoreRange {
   }
 };
 
-// Not as strict as for scores: nothing at all is 0.
+// Not as strict as for scores: an empty word is 0.
 std::optional<double> to_bound(std::string_view word) {
   std::string copy(word);
   char* end = nullptr;
@@ -246,7 +246,7 @@ bool is_lex_bound(std::string_view word) {
   return word == "-" || word == "+" || word.starts_with('[') || word.starts_with('(');
 }
 
-// Of members that all have the same score; otherwise Redis promises nothing.
+// For members with equal scores; otherwise Redis promises nothing.
 Reply zrangebylex(Execution& x, Args args) {
   if (!is_lex_bound(args[2]) || !is_lex_bound(args[3]))
     return error("ERR min or max not valid string range item");

@@ -13,7 +13,7 @@ std::string id_text(StreamId id) { return fmt::format("{}-{}", id.ms, id.seq); }
 
 Reply bad_id() { return error("ERR Invalid stream ID specified as stream command argument"); }
 
-// "ms-seq", or "ms" with the given sequence.
+// Parses "ms-seq", or "ms" with the given sequence.
 std::optional<StreamId> to_id(std::string_view word, std::uint64_t missing_seq) {
   auto dash = word.find('-');
   auto ms = to_unsigned(word.substr(0, dash));
@@ -70,7 +70,7 @@ std::int64_t trim(Stream& stream, const Trim& how) {
   return removed;
 }
 
-// MAXLEN [=|~] n [LIMIT n] at args[i], of which i then is the last word.
+// Parses MAXLEN [=|~] n [LIMIT n] at args[i]; afterwards i is the index of its last word.
 std::optional<Reply> parse_trim(Args args, std::size_t& i, Trim& how) {
   if (i + 2 < args.size() && (args[i + 1] == "~" || args[i + 1] == "=")) {
     how.is_rough = args[i + 1] == "~";
@@ -128,7 +128,7 @@ std::optional<Reply> parse_xadd(Args args, Add& add) {
   return {};
 }
 
-// The id of the new entry; none when it would not be the largest.
+// Returns the id of the new entry, or nullopt if it would not be the largest.
 std::optional<StreamId> id_for(const Add& add, const Stream& stream, std::int64_t now_ms) {
   StreamId id = add.id;
   if (add.auto_ms) {
@@ -213,8 +213,7 @@ Reply xdel(Execution& x, Args args) {
   return number(removed);
 }
 
-// One end of a range: an id, an id without its sequence, "(" before an id that is not meant, - or
-// +.
+// Parses one end of a range: an id, an id without its sequence, "(" before an excluded id, - or +.
 std::optional<StreamId> to_end(std::string_view word, bool is_start,
                                std::optional<Reply>& refused) {
   if (word == "-") return StreamId{0, 0};

@@ -1,5 +1,5 @@
 #pragma once
-// Chance from a seed: the same on every machine, and a few nanoseconds a draw.
+// Random numbers from a seed: the same on every machine, in a few nanoseconds each.
 #include <array>
 #include <bit>
 #include <cstdint>
@@ -29,7 +29,7 @@ class Random {
     state_[3] = std::rotl(state_[3], 45);
     return result;
   }
-  // At least 0, less than 1.
+  // At least 0, and less than 1.
   double unit() { return static_cast<double>(bits() >> 11) * 0x1p-53; }
   // 0 … bound - 1, for a bound between 1 and 2^32.
   std::uint64_t below(std::uint64_t bound) { return ((bits() >> 32) * bound) >> 32; }

@@ -12,12 +12,12 @@ namespace warren::sim {
 
 namespace {
 
-// What the wall clocks show when a schedule begins: some day in 2023, in microseconds.
+// What the wall clocks show when a schedule begins: a day in 2023, in microseconds.
 constexpr std::int64_t wall_at_begin_us = 1'700'000'000'000'000;
 // How long a durable write waits for its replicas before the client hears that it was done at all.
 constexpr auto longest_silence = 100ms;
 
-// From here on what a process waits for is felt.
+// From this length on, a delay counts as a fault.
 constexpr auto felt = 1ms;
 
 std::size_t size_of(const redis::Reply& reply) {
@@ -133,8 +133,9 @@ Happened& Servers::note(FaultKind fault, Clock::duration duration) {
   return happened_.emplace_back(Happened{fault, world_.now(), world_.now() + duration});
 }
 
-// The clock that decides was set, or is another one: it showed this a moment ago. What was given a
-// time by a clock that was ahead lasts until that comes, however often clocks went back since.
+// The deciding clock was set, or is another one; `before_us` is what it showed a moment ago. A time
+// that was set by a clock ahead lasts until that time comes, however often clocks have gone back
+// since.
 void Servers::note_clock(int server, std::int64_t before_us) {
   auto now_us = wall_us(server);
   latest_us_ = std::max(latest_us_, before_us);
@@ -171,7 +172,7 @@ void Servers::receive(const Connection::RequestPtr& request, std::size_t way) {
   }
   auto refused = refusal_of(server, *request->words, is_asking);
   auto reply = refused ? *std::move(refused) : execute(server, request->words);
-  // Nobody hears the answer to what arrived although its connection broke.
+  // The answer to a request that arrived although its connection broke is lost.
   if (request->from.link(socket).generation != generation) return;
   request->reply = std::move(reply);
   auto offset = at(server).model.changes().size();
@@ -229,7 +230,7 @@ std::optional<redis::Reply> Servers::redirection_of(int server, const Words& wor
 redis::Reply Servers::execute(int server, const std::shared_ptr<const Words>& words) {
   if (words->front() == "ROLE") return role(server);
   if (words->front() == "CLUSTER") return cluster_nodes(server);
-  ModelRedis nothing;  // is what one has whose slots are elsewhere
+  ModelRedis nothing;  // a server whose slots are elsewhere has no data
   ModelRedis& model = at(server).moved_to >= 0 ? nothing : at(server).model;
   auto before = model.changes().size();
   auto refuses = Refuses::nothing;
@@ -246,7 +247,7 @@ redis::Reply Servers::execute(int server, const std::shared_ptr<const Words>& wo
     if (on_published) on_published(*words, message);
     for (auto& connection : connections_) {
       const auto& link = connection->link(Socket::messages);
-      // In a cluster all servers pass on what is not of a shard.
+      // In a cluster all servers forward unsharded messages.
       bool is_heard = link.server == server || (is_cluster_ && !message.is_sharded);
       if (link.is_up && is_heard) connection->deliver(message);
     }
@@ -276,7 +277,7 @@ redis::Reply Servers::role(int server) const {
            std::move(replicas)}};
 }
 
-// As this server sees it: only who has a slot says whether it moves.
+// As this server sees it: only the owner of a slot says whether it moves.
 redis::Reply Servers::cluster_nodes(int server) const {
   auto name = [](int i) { return fmt::format("server-{}", i); };
   std::string nodes;
@@ -314,7 +315,7 @@ void Servers::answer_waits(int server) {
   });
 }
 
-// Fetches all that there is now; what comes meanwhile is fetched next.
+// Fetches all current changes; later ones are fetched next.
 void Servers::replicate(int replica) {
   Server& server = at(replica);
   auto offset = at(server.source).model.changes().size();
@@ -431,7 +432,7 @@ void Servers::begin_move(int to) {
   open_slots(to);
   move_->noted = happened_.size();
   note(FaultKind::half_moved_slots).acted = false;
-  // Keys keep the time that is left to them, but what they say about times stays as it is.
+  // Keys keep their remaining ttl, but times in their values stay as they are.
   if (wall_us(to) < wall_us(primary_)) note_clock(to, wall_us(primary_));
 }
 
@@ -457,13 +458,13 @@ void Servers::hand_over() {
   changes_of_epoch_.emplace_back(++epoch_, happened_.size());
   at(to).config_epoch = epoch_;
   note(FaultKind::moved_slots);
-  // What keys say about times stays as it is.
+  // Times in the values of keys stay as they are.
   if (wall_us(to) < wall_us(from)) note_clock(to, wall_us(from));
   for (int i = 0; i < size(); ++i) {
     if (i != to && at(i).is_up) follow(i);
   }
   for (auto& connection : connections_) {
-    // Who is subscribed to a shard's channel is told that it is not any more.
+    // A subscriber to a shard's channel is unsubscribed by the server.
     const auto& messages = connection->link(Socket::messages);
     if (messages.is_up && messages.server == from) connection->break_link(Socket::messages);
     connection->after(world_.between(0s, weather_.news_most),
@@ -477,7 +478,7 @@ void Servers::move_key_by_key(int to, Clock::duration time) {
   go_on_moving(world_.now() + time, time / static_cast<int>(1 + world_.below(8)));
 }
 
-// Keys go in batches, any of them; neither server is waited for by anybody else.
+// Moves keys in random batches; nothing else waits for either server.
 void Servers::go_on_moving(Clock::time_point end, Clock::duration pause) {
   auto next = std::min(world_.now() + world_.between(0s, 2 * pause), std::max(end, world_.now()));
   if (!accepts(primary_) || !accepts(move_->to))
@@ -532,7 +533,7 @@ void Servers::restart(int server, Clock::duration down, bool keeps_data) {
     for (auto& replica : servers_) {
       if (!replica.is_following || replica.source != server) continue;
       take_changes(replica);  // it keeps them until it follows again
-      ++replica.sync;         // what was on its way is gone
+      ++replica.sync;         // what was under way is gone
       replica.is_pulling = false;
     }
     lose_data(restarted);
@@ -567,7 +568,7 @@ void Servers::refuse(int server, FaultKind how, Clock::duration duration) {
 }
 
 bool Servers::evict(const std::vector<std::string>& keys) {
-  std::map<int, Words> by_server;  // two, while a slot moves
+  std::map<int, Words> by_server;  // two servers, while a slot moves
   for (const auto& key : keys) {
     bool has_moved = move_ && at(move_->to).model.has(key, wall_us(move_->to));
     auto& words =
@@ -644,7 +645,14 @@ void Servers::any_pause() {
 void Servers::any_failover() {
   int replica = any_server();
   if (!is_following(replica) || !at(replica).is_up || move_) return;
-  // What makes others give up on a primary is mostly that it does not answer.
+  // A client of a cluster that stays connected to a server which is replaced and becomes primary
+  // again never hears of the epochs between, and only clocks keep its tokens apart from those of
+  // the other primary: docs/guarantees.md says so. Such a return is not simulated.
+  auto believes = [replica](const auto& connection) {
+    return !connection->is_closed() && connection->primary_ == replica;
+  };
+  if (is_cluster_ && std::ranges::any_of(connections_, believes)) return;
+  // Usually a primary is replaced because it does not answer.
   if (weather_.stops > 0 && world_.chance(0.5))
     stop(primary_, world_.between(0s, weather_.stop_most));
   bool is_stale = world_.chance(weather_.stale);
@@ -683,9 +691,9 @@ void Servers::any_refusal() {
   refuse(primary_, kinds[world_.below(kinds.size())], world_.between(0s, weather_.refusal_most));
 }
 
-// Copies and restores in turn.
+// Alternates between making a copy and restoring it.
 void Servers::any_restore() {
-  if (!at(primary_).is_up || move_) return;  // half of the keys are no copy
+  if (!at(primary_).is_up || move_) return;  // half of the keys are no copy of the data
   if (!copy_) {
     copy_ = at(primary_).model;
     return;

@@ -13,7 +13,7 @@ using redis::Reply;
 
 namespace {
 
-// What a process was told: "OK", "(nil)", "(integer) 1", or the name of an error.
+// The answer that a process got: "OK", "(nil)", "(integer) 1", or the name of an error.
 std::string shown(const Result<Reply>& reply) {
   return reply ? redis::to_string(*reply) : std::string(name(reply.error().code));
 }
@@ -30,7 +30,7 @@ struct Scene {
     REQUIRE(connection.is_connected());
     return connection;
   }
-  // Its answer will be in the place that is returned; empty until then.
+  // Returns the place where its answer will be; empty until then.
   std::shared_ptr<std::string> call(Connection& connection, Words words,
                                     Clock::duration patience = 1s,
                                     redis::CallOptions options = {}) {
@@ -38,7 +38,7 @@ struct Scene {
     connection.call(
         std::move(words), world.now() + patience,
         [answer](const Result<Reply>& reply) {
-          CHECK(answer->empty());  // once
+          CHECK(answer->empty());  // exactly once
           *answer = shown(reply);
         },
         options);
@@ -61,7 +61,7 @@ struct Scene {
     run_for(1s);
     return *answer;
   }
-  // Behind the back of everybody.
+  // Without any process noticing.
   std::string look(int server, const Words& words) {
     return redis::to_string(ModelRedis(servers.model(server)).run(words, servers.wall_us(server)));
   }
@@ -240,7 +240,7 @@ TEST_CASE("what was sent again may have run, whatever the server says to the las
     auto& alice = scene.process();
     auto again = redis::CallOptions().idempotent();
     auto lost = scene.call(alice, {"APPEND", "k", "a"}, 500ms, again);
-    // It runs, and the answer is on its way.
+    // It runs, and the answer is under way.
     while (scene.look(0, {"EXISTS", "k"}) == "(integer) 0") scene.run_for(1us);
     scene.servers.refuse(0, refusal, 10s);
     alice.break_link(Socket::data);
@@ -315,7 +315,7 @@ TEST_CASE("a failover promotes a replica with what it has, in the next epoch") {
   CHECK(scene.servers.primary() == 1);
   CHECK(scene.servers.epoch() == 2);
   scene.run_for(1s);
-  CHECK(connected == 2);  // the epoch, and then the connection
+  CHECK(connected == 2);  // the epoch first, and then the connection
   CHECK(alice.epoch() == 2);
   CHECK(scene.ask(alice, {"GET", "k"}) == "(nil)");
   CHECK(scene.ask(alice, {"SET", "k", "new"}) == "OK");
@@ -342,7 +342,7 @@ TEST_CASE("a primary that was replaced answers who has not heard of it, and then
   weather.news_most = 0s;
   Scene scene(1, {.replicas = 1, .weather = weather});
   auto& alice = scene.process();
-  alice.pause(5s);  // so that it does not hear
+  alice.pause(5s);  // so that it does not hear of it
   scene.servers.failover(1, 4s);
   auto& bob = scene.process();
   CHECK(bob.epoch() == 2);
@@ -371,7 +371,7 @@ TEST_CASE(
   scene.run_for(500ms);
   scene.servers.failover(1, 100ms);
   scene.run_for(400ms);
-  CHECK(*answer == "unknown_outcome");  // alice has gone to the new one
+  CHECK(*answer == "unknown_outcome");  // alice has gone to the new primary
   CHECK(scene.look(0, {"GET", "k"}) == "(nil)");
   scene.run_for(101ms);
   CHECK(scene.look(0, {"GET", "k"}) == "\"v\"");
@@ -579,7 +579,7 @@ constexpr Weather storm{.slow = 0.05,
                         .loses_data = 0.3,
                         .skew_most = 100ms};
 
-// Some processes in a storm; all that they hear, with its time.
+// Some processes in a storm; everything that they hear, with the time.
 struct Storm : Scene {
   explicit Storm(std::uint64_t seed) : Scene(seed, {.replicas = 2, .weather = storm}) {
     begin = world.now();
@@ -761,7 +761,7 @@ TEST_CASE("slots move with all that is in them, and whoever asks is told where t
   scene.run_for(500ms);
   CHECK(*answer > "(integer) 57000");  // whatever the clock there shows
   CHECK(*answer <= "(integer) 60000");
-  CHECK(alice.epoch() == epoch);  // that is heard of later
+  CHECK(alice.epoch() == epoch);  // that news comes later
   CHECK(scene.ask(alice, {"SPUBLISH", "c", "hello"}) == "(integer) 0");
   CHECK(heard == std::vector<std::string>{"hello"});
   scene.run_for(10s);
@@ -773,8 +773,8 @@ TEST_CASE("slots move with all that is in them, and whoever asks is told where t
 
 namespace {
 
-// A cluster in which the slots of server 0 are half moved to server 1: there is {t}gone; here is still
-// {t}here.
+// A cluster in which the slots of server 0 are half moved to server 1: {t}gone is there, {t}here is
+// still here.
 struct HalfMoved : Scene {
   explicit HalfMoved(std::uint64_t seed = 1, Weather weather = {.slow = 0})
       : Scene(seed, {.replicas = 1, .weather = weather, .is_cluster = true, .slots = {93}}),
@@ -785,7 +785,7 @@ struct HalfMoved : Scene {
     migrate("{t}gone");
   }
   void migrate(std::string key) { servers.migrate(std::span(&key, 1)); }
-  // In the words of the server, which a client follows otherwise.
+  // The server's own answer, which a client would otherwise follow.
   std::string told_by(int server, const Words& words, bool is_asking = false) {
     Reply reply;
     std::string answer;
@@ -838,7 +838,7 @@ TEST_CASE(
   CHECK(scene.told_by(1, {"SPUBLISH", "{t}channel", "m"}) == owner);
   CHECK(scene.told_by(1, {"DBSIZE"}) == "(integer) 1");
   CHECK(scene.told_by(1, {"GET", "{t}gone"}, true) == "\"g\"");
-  CHECK(scene.told_by(1, {"GET", "{t}gone"}) == owner);  // it counts for one command
+  CHECK(scene.told_by(1, {"GET", "{t}gone"}) == owner);  // ASKING counts for one command
   CHECK(scene.told_by(1, {"GET", "{t}never"}, true) == "(nil)");
   CHECK(scene.told_by(1, {"MGET", "{t}gone", "{t}gone"}, true) == "[\"g\", \"g\"]");
   CHECK(scene.told_by(1, {"MGET", "{t}gone", "{t}never"}, true) == try_again);
@@ -936,7 +936,7 @@ TEST_CASE("who still asks the old owner of slots is sent on, and finds no keys b
   auto &alice = scene.process(), &bob = scene.process();
   CHECK(scene.ask(alice, {"SET", "k", "v"}) == "OK");
   scene.servers.move_slots(1);
-  CHECK(scene.ask(alice, {"DBSIZE"}) == "(integer) 0");  // which has no key, so that nobody tells
+  CHECK(scene.ask(alice, {"DBSIZE"}) == "(integer) 0");  // without a key there is no redirection
   CHECK(scene.ask(bob, {"GET", "k"}) == "\"v\"");
   CHECK(scene.ask(bob, {"DBSIZE"}) == "(integer) 1");
 }
@@ -1080,7 +1080,7 @@ TEST_CASE("slots that move to a server whose clock is behind keep the times that
   Scene scene(1, {.replicas = 1, .is_cluster = true});
   scene.process();
   scene.servers.step_clock(1, -500ms);
-  CHECK(scene.servers.happened().empty());  // no primary's
+  CHECK(scene.servers.happened().empty());  // not a primary's
   scene.servers.move_slots(1);
   auto happened = scene.servers.happened();
   REQUIRE(happened.size() == 2);
@@ -1091,7 +1091,7 @@ TEST_CASE("slots that move to a server whose clock is behind keep the times that
 TEST_CASE("who connects to a primary hears since which epoch it is one") {
   Scene scene(1, {.replicas = 1, .weather = {.news_most = hour}});
   auto& alice = scene.process();
-  alice.pause(100ms);  // so that it finds the first one in office again
+  alice.pause(100ms);  // so that it finds the first one as the primary again
   scene.servers.failover(1, 1ms);
   scene.run_for(20ms);
   scene.servers.failover(0, 1ms);

@@ -8,7 +8,7 @@ namespace warren::sim {
 
 namespace {
 
-// Whoever asks for more asks without end.
+// More actions than this at one instant mean an endless loop.
 constexpr int most_at_an_instant = 1'000'000;
 
 }  // namespace

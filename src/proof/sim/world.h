@@ -5,7 +5,7 @@
 //   world.after(5ms, [&] { … });
 //   world.run_until(world.now() + 10s);     // takes microseconds
 //
-// Nothing else in a simulation has a clock or throws dice, so a seed repeats a schedule exactly.
+// Nothing else in a simulation has a clock or random numbers, so a seed repeats a schedule exactly.
 #include <cstdint>
 #include <functional>
 #include <vector>
@@ -17,23 +17,23 @@ namespace warren::sim {
 
 class World {
  public:
-  using Action = std::move_only_function<void()>;  // three pointers of captures allocate nothing
+  using Action = std::move_only_function<void()>;  // captures of three pointers allocate nothing
 
   explicit World(std::uint64_t seed) : random_(seed) {}
 
-  // Starts a day after Clock's own beginning, so that no time is the one that means "never".
+  // Starts a day after Clock's own beginning, so that no time equals the one that means "never".
   Clock::time_point now() const { return now_; }
-  // What is due at the same time is done in the order in which it was asked for; what was due
-  // earlier is done now.
+  // Actions due at the same time run in the order in which they were requested. An action that is
+  // due in the past runs now.
   void at(Clock::time_point time, Action action);
   void after(Clock::duration delay, Action action) { at(now_ + delay, std::move(action)); }
-  // Does all that is due until then, including what that asks for.
+  // Runs everything that is due until then, including what that requests.
   void run_until(Clock::time_point time);
 
   double unit() { return random_.unit(); }
   std::uint64_t below(std::uint64_t bound) { return random_.below(bound); }
   bool chance(double probability) { return random_.chance(probability); }
-  // Any time between the two, all equally likely.
+  // Any time between the two, with equal probability.
   Clock::duration between(Clock::duration least, Clock::duration most) {
     return least + Clock::duration(static_cast<Clock::rep>(
                        unit() * static_cast<double>((most - least).count())));

@@ -44,7 +44,8 @@ void extend(X509* certificate, X509* issuer, int nid, const std::string& value) 
   need(extension && X509_add_ext(certificate, extension.get(), -1), value.c_str());
 }
 
-// The certificate without its signature, which comes last. No issuer: it issues itself, a CA.
+// The certificate without its signature, which comes last. Without an issuer it issues itself: a
+// CA.
 Certificate draft(const CertificateTerms& terms, EVP_PKEY* key, X509* issuer) {
   Certificate result(X509_new());
   X509* x = result.get();

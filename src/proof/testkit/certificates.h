@@ -1,5 +1,5 @@
 #pragma once
-// Certificates made on the fly: a CA of this test's own and what it signed, as PEM files.
+// Certificates made on the fly, as PEM files: a CA of the test's own, and what it has signed.
 #include <filesystem>
 #include <string>
 
@@ -14,7 +14,7 @@ struct CertificatePair {
 
 struct CertificateTerms {
   std::string common_name;
-  std::string names = {};  // of the host, as OpenSSL writes them: "DNS:localhost,IP:127.0.0.1"
+  std::string names = {};  // of the host, in OpenSSL's format: "DNS:localhost,IP:127.0.0.1"
   std::chrono::seconds starts_in = -1h;
   std::chrono::seconds ends_in = 24h;  // negative: expired
 };
@@ -26,8 +26,8 @@ class Certificates {
   const std::filesystem::path& ca() const { return ca_.certificate; }
   const CertificatePair& server() const { return server_; }  // for localhost and 127.0.0.1
   const CertificatePair& client() const { return client_; }
-  const CertificatePair& expired() const { return expired_; }  // the server's, ended an hour ago
-  // One more, signed by this CA. It may serve as a server's and as a client's.
+  const CertificatePair& expired() const { return expired_; }  // a server's, expired an hour ago
+  // Issues another certificate, signed by this CA. It is valid for servers and clients.
   CertificatePair issue(const CertificateTerms& terms);
 
  private:

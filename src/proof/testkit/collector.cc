@@ -52,7 +52,7 @@ CollectedSpan span_of(const json::object& object, const std::string& service) {
   return span;
 }
 
-// Empty: it is one.
+// Returns an empty text if the span is valid.
 std::string problem_of(const CollectedSpan& span) {
   if (span.name.empty()) return "a span has no name";
   if (span.trace_id.size() != 32 || span.span_id.size() != 16) return span.name + ": its ids";

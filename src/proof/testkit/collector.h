@@ -1,5 +1,5 @@
 #pragma once
-// A collector of traces, as OpenTelemetry has them: OTLP as JSON over HTTP, on a port of this machine.
+// A collector of OpenTelemetry traces: OTLP as JSON over HTTP, on a port of this machine.
 //
 //   Collector collector(executor);
 //   … OTEL_EXPORTER_OTLP_ENDPOINT=collector.endpoint() …
@@ -16,20 +16,20 @@ namespace warren {
 
 struct CollectedSpan {
   std::string service, name;
-  std::string trace_id, span_id, parent_id;  // in hexadecimal digits; no parent: empty
+  std::string trace_id, span_id, parent_id;  // hexadecimal; without a parent: empty
   std::uint64_t start_ns = 0, end_ns = 0;    // since 1970
-  std::map<std::string, std::string> texts;  // attributes that are texts
-  std::string error;                         // empty: it has not failed
+  std::map<std::string, std::string> texts;  // attributes with text values
+  std::string error;                         // empty: the span has not failed
 };
 
 class Collector {
  public:
   explicit Collector(const asio::any_io_executor& executor);
-  awaitable<void> stop();  // before it is destroyed
+  awaitable<void> stop();  // call before destruction
 
   std::string endpoint() const;
-  const std::vector<CollectedSpan>& spans() const { return spans_; }  // as they came
-  // What arrived and is not what the protocol says.
+  const std::vector<CollectedSpan>& spans() const { return spans_; }  // in order of arrival
+  // Descriptions of what arrived but does not follow the protocol.
   const std::vector<std::string>& problems() const { return problems_; }
 
  private:

@@ -29,7 +29,7 @@ class ControlConnection {
     address.sin_family = AF_INET;
     address.sin_port = htons(port);
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    // On the loopback the kernel answers for the server at once, even for one that is paused.
+    // On the loopback interface the kernel answers for the server at once, even if it is paused.
     fd_ = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (::connect(fd_, reinterpret_cast<sockaddr*>(&address), sizeof address) != 0)
       return fail(Errc::unavailable, "connect to port {}: {}", port, strerror(errno));

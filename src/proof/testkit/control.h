@@ -1,5 +1,5 @@
 #pragma once
-// Commands to a server from outside of what is tested: a blocking connection for one command.
+// Sends commands to a server from outside the code under test: one blocking connection per command.
 #include <string>
 #include <vector>
 
@@ -10,10 +10,10 @@ namespace warren::inline testkit {
 
 struct ControlTarget {
   unsigned short port;
-  std::string user = {}, password = {};  // no AUTH without a user
+  std::string user = {}, password = {};  // without a user: no AUTH
 };
 
-// All strings and numbers of the reply, in order, without its nesting; nil is "(nil)".
+// Returns all strings and numbers of the reply in order, without its nesting; nil is "(nil)".
 // Errc::refused: an error reply, word for word. Errc::unavailable: no connection. Errc::timeout.
 Result<std::vector<std::string>> control(const ControlTarget& target,
                                          const std::vector<std::string>& words,

@@ -4,17 +4,17 @@
 
 namespace warren::inline testkit {
 
-// Outside of a test case (in a benchmark, in `warren torture`) it prints the text and aborts,
-// unless somebody wants to know first.
+// Outside a test case (in a benchmark, in `warren torture`) prints the text and aborts, after
+// calling the failure hook if there is one.
 [[noreturn]] void fail_test(const std::string& what);
 
-// True from the first failed assertion of the running test case on.
+// True once an assertion of the running test case has failed.
 bool test_has_failed();
 
-// What those who run tests, or something like them, do about a failure. Set before anything runs,
-// and in the header, so that a test program without the kit can share the main function.
+// What a program that runs tests, or something like them, does about a failure. Set before anything
+// runs. In the header, so that a test program without the kit can share the main function.
 struct FailureHooks {
-  void (*on_failure)(const std::string& what) = nullptr;  // if it returns, we abort
+  void (*on_failure)(const std::string& what) = nullptr;  // if it returns, the program aborts
   bool (*has_failed)() = nullptr;
 };
 inline FailureHooks failure_hooks;

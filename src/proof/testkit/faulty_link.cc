@@ -24,7 +24,7 @@ constexpr std::size_t most_held = 1 << 20;  // bytes under way in one direction 
 
 struct Chunk {
   Clock::time_point arrived;
-  std::string bytes;  // none: the sender has closed its side
+  std::string bytes;  // empty: the sender has closed its side
 };
 
 // One direction of a connection: what was read and not yet delivered.
@@ -115,7 +115,7 @@ class FaultyLink::Proxy {
       } else if (!acceptor_.is_open()) {
         listen();
       }
-      // Ending a connection only wakes its coroutines, so the set stays as it is meanwhile.
+      // Ending a connection only wakes its coroutines, so the set does not change meanwhile.
       for (auto* connection : connections_) {
         bool is_broken = connection->has_hole && !is_dropping();
         if (faults_.cut || is_broken) connection->end(ending);
@@ -155,7 +155,7 @@ class FaultyLink::Proxy {
       error_code error;
       co_await acceptor_.async_accept(socket, asio::redirect_error(asio::use_awaitable, error));
       if (error) {
-        co_await sleep_for(1ms);  // out of descriptors, perhaps: they come back
+        co_await sleep_for(1ms);  // perhaps out of descriptors, which come back
         continue;
       }
       ++accepted_;
@@ -165,7 +165,7 @@ class FaultyLink::Proxy {
     co_await connections.join();
   }
 
-  // One connection from its beginning to its end.
+  // Carries one connection from its beginning to its end.
   awaitable<void> carry(tcp::socket socket) {
     using namespace asio::experimental::awaitable_operators;
     Connection connection(std::move(socket));
@@ -207,7 +207,7 @@ class FaultyLink::Proxy {
     }
   }
 
-  // When the first chunk may go on; never, while it is held.
+  // When the first chunk may go on, or never while it is held.
   Clock::time_point due(Connection& connection, Direction direction) {
     Flow& flow = connection.flow(direction);
     if (faults_.half_open || flow.chunks.empty()) return Clock::time_point::max();
@@ -233,8 +233,8 @@ class FaultyLink::Proxy {
         take(connection, flow, flow.chunks.front().bytes.size());
         continue;
       }
-      // Claimed and counted before the write: other connections go on meanwhile, and what the
-      // receiver has got is never missing from the count.
+      // Claimed and counted before the write: other connections go on meanwhile, and the count must
+      // never lack what the receiver already has.
       auto bytes = next_bytes(flow, way);
       bool is_last = way.cut_after && (*way.cut_after -= bytes.size()) == 0;
       if (is_last) way.cut_after.reset();

@@ -21,7 +21,7 @@ struct Heard {
   boost::system::error_code ending;  // none: it is still open
 };
 
-// A client that says a few lines through the link.
+// A client that exchanges a few lines through the link.
 class Caller {
  public:
   explicit Caller(asio::any_io_executor executor) : socket_(executor) {}
@@ -39,7 +39,7 @@ class Caller {
                                asio::redirect_error(asio::use_awaitable, ignored));
   }
 
-  // Reads until so much has come, the connection ends, or the time is over.
+  // Reads until that many bytes have come, the connection ends, or the time is over.
   awaitable<Heard> hear(std::size_t size, Clock::duration limit = 30s) {
     using namespace asio::experimental::awaitable_operators;
     Heard heard;
@@ -71,7 +71,7 @@ awaitable<bool> answers(Caller& caller) {
   co_return heard.text == pong;
 }
 
-// A body gets a server, a link to it, and a caller that is connected through the link.
+// Gives the body a server, a link to it, and a caller that is connected through the link.
 template <class Body>
 awaitable<void> connected(RedisServer& server, FaultyLink& link, Body body) {
   Caller caller(co_await asio::this_coro::executor);
@@ -138,7 +138,7 @@ TEST_CASE("a delay holds every byte back for its time, and many may be under way
     auto took = Clock::now() - before;
     CHECK(heard.text.size() == 20 * 7);
     CHECK(took >= 150ms);
-    CHECK(took < 20 * 150ms);  // one after the other
+    CHECK(took < 20 * 150ms);  // all at the same time, not one after the other
     link.delay(Direction::to_client, 1h);
     co_await caller.say(ping);
     heard = co_await caller.hear(1, 100ms);
@@ -181,7 +181,7 @@ TEST_CASE("a half-open link accepts, keeps and answers nothing, and lets go of i
     CHECK(link.counters().open == 2);
     CHECK(server.cli({"GET", "k"}) == "(nil)");
     CHECK(server.info("connected_clients") == clients);
-    // The end of the server does not pass either.
+    // The server's closing of the connection does not pass either.
     server.cli({"CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"});
     heard = co_await caller.hear(1, 100ms);
     CHECK(!heard.ending);
@@ -260,7 +260,7 @@ TEST_CASE("cut_after delivers exactly so many bytes of a reply, then only that c
       CHECK(heard.text.size() == n);
       CHECK(heard.ending);
       CHECK(link.counters().bytes_to_client == before + n);
-      CHECK(server.cli({"GET", "counter"}) == "1");  // done, and the answer was lost
+      CHECK(server.cli({"GET", "counter"}) == "1");  // it was done, and the answer was lost
 
       Caller second(co_await asio::this_coro::executor);
       CHECK(!co_await second.connect(link.port()));
@@ -295,7 +295,7 @@ TEST_CASE("a link to a dead server resets, and works again when the server is ba
     auto heard = co_await caller.hear(1);
     CHECK(heard.ending);
     Caller second(co_await asio::this_coro::executor);
-    // The reset may be there before the connection is looked at.
+    // The reset may have arrived before the connection is examined.
     auto error = co_await second.connect(link.port());
     if (!error) {
       heard = co_await second.hear(1);

@@ -1,4 +1,4 @@
-// The main function of every test program, and how the kit fails a test case of doctest.
+// The main function of every test program, and how the kit fails a doctest test case.
 #define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <doctest/doctest.h>
 
@@ -10,7 +10,7 @@ namespace {
 
 std::atomic<bool> has_failed = false;
 
-// doctest tells only its listeners whether the running test case is still good.
+// doctest tells only its listeners whether the running test case has failed.
 struct FailureListener : doctest::IReporter {
   explicit FailureListener(const doctest::ContextOptions&) {}
   void test_case_start(const doctest::TestCaseData&) override { has_failed = false; }

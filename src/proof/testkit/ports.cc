@@ -25,7 +25,7 @@ int first_outgoing() {
   return first > lowest + 1000 ? first : 65536;
 }
 
-// The lock, or -1 when another test has it.
+// Returns the lock, or -1 if another test has it.
 int lock_port(int port) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;

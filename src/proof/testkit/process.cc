@@ -45,7 +45,7 @@ std::vector<char*> pointers(const std::vector<std::string>& words) {
 }  // namespace
 
 Process::Process(const Program& program) : name_(program.argv.at(0)), log_(program.log) {
-  // The first of two equal names counts, so what was added comes first.
+  // Of two equal names the first one counts, so our additions come first.
   auto variables = program.environment;
   for (char** variable = environ; *variable; ++variable) variables.push_back(*variable);
   auto argv = pointers(program.argv), environment = pointers(variables);
@@ -58,7 +58,7 @@ Process::Process(const Program& program) : name_(program.argv.at(0)), log_(progr
   if (pid_ == 0) become(argv.data(), environment.data(), log, failure[1], self);
   close(log);
   close(failure[1]);
-  // The pipe closes by itself when exec succeeds.
+  // The pipe closes by itself if exec succeeds.
   int error = 0;
   bool failed = pid_ < 0 || read(failure[0], &error, sizeof error) != 0;
   close(failure[0]);
@@ -81,7 +81,7 @@ void Process::resume() {
 }
 
 void Process::kill() {
-  // Only before it was waited for: afterwards the number may be somebody else's.
+  // Only before the process has been waited for: afterwards the number may belong to another one.
   if (!exit_code_) ::kill(-pid_, SIGKILL);
   while (!exit_code_) observe(true);
 }

@@ -12,14 +12,14 @@
 namespace warren::inline testkit {
 
 struct Program {
-  std::vector<std::string> argv;              // the first word is looked up in $PATH
-  std::filesystem::path log;                  // gets what it writes to stdout and stderr, appended
+  std::vector<std::string> argv;  // the first word is looked up in $PATH
+  std::filesystem::path log;      // receives what it writes to stdout and stderr, appended
   std::vector<std::string> environment = {};  // "NAME=value", added to our own
 };
 
 class Process {
  public:
-  // Fails the test when the program cannot be executed. The child leads a process group of its own,
+  // Fails the test if the program cannot be executed. The child leads a process group of its own,
   // inherits no descriptor, and is killed by the kernel when the thread that started it ends.
   explicit Process(const Program& program);
   ~Process();  // kills it
@@ -30,22 +30,23 @@ class Process {
   void pause();
   void resume();
   bool is_paused() const { return paused_; }
-  // SIGKILL for it and its process group, and waits for its end.
+  // Kills it and its process group with SIGKILL, and waits for its end.
   void kill();
-  // SIGTERM, resumed if it was paused. Does not wait.
+  // Sends SIGTERM, and resumes it if it was paused. Does not wait.
   void terminate();
-  // The exit code, or 128 + the signal that killed it. Fails the test when it is alive at the
-  // limit.
+  // Returns the exit code, or 128 + the signal that killed it. Fails the test if it is still alive
+  // at the limit.
   int wait(Clock::duration limit = 10s);
-  // A paused process is alive.
+  // True for a paused process.
   bool alive();
 
   pid_t pid() const { return pid_; }
-  // What the child has written so far, or its last 4000 bytes.
+  // What the child has written so far, or the last 4000 bytes of it.
   std::string log_text() const;
 
  private:
-  // Looks whether the child has ended, stopped or gone on; `block` waits for the next such change.
+  // Checks whether the child has ended, stopped or continued; `block` waits for the next such
+  // change.
   void observe(bool block);
 
   std::string name_;

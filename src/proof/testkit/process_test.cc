@@ -74,7 +74,7 @@ TEST_CASE("a test that is killed leaves no server behind") {
     return static_cast<unsigned short>(std::stoi(text.substr(at + 5)));
   });
   CHECK(control({port, "testkit", "testkit"}, {"PING"}, 10s));
-  // Only the test itself, not its process group.
+  // Kills only the test itself, not its process group.
   ::kill(victim.process.pid(), SIGKILL);
   wait_for(30s, "the server is gone", [&] { return !control({port}, {"PING"}, 10s); });
 }

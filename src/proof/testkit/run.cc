@@ -33,7 +33,7 @@ void run(awaitable<void> body, Clock::duration limit) {
     io.run_for(2s);
   }
   if (!io.stopped()) {
-    // Its frames refer to each other and cannot be destroyed in any order that is right.
+    // Its frames refer to each other, and no order of destroying them is right.
     fmt::print(stderr, "HUNG: it does not leave when it is cancelled either\n");
     std::abort();
   }

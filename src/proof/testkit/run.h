@@ -1,5 +1,5 @@
 #pragma once
-// Running a test that is a coroutine, and waiting for facts instead of for a time.
+// Runs a test that is a coroutine, and waits for facts instead of for a time.
 //
 //   run([](RedisServer& server) -> awaitable<void> {
 //     …
@@ -7,8 +7,8 @@
 //   }(server));
 //
 // A fact is a function that returns a bool, or a Result whose error says what was seen instead; for
-// `eventually` it may also be a coroutine that does. What it needs may follow as arguments, so that
-// a coroutine lambda need not capture:
+// `eventually` it may also be a coroutine that returns one. Its parameters may follow as arguments,
+// so that a coroutine lambda need not capture:
 //
 //   co_await eventually(30s, "bob has the lease", has_lease, client, bob);
 #include <thread>
@@ -19,9 +19,9 @@
 
 namespace warren::inline testkit {
 
-// Runs the coroutine on this thread, and with it whatever it started, until all of that has ended.
-// Rethrows what the coroutine threw: a failed REQUIRE passes through. What is not over at the limit
-// is said to hang and cancelled; what does not leave even then is aborted.
+// Runs the coroutine on this thread, with everything it starts, until all of that has ended.
+// Rethrows what the coroutine threw: a failed REQUIRE passes through. What has not ended at the
+// limit is reported as hanging and cancelled; if it does not leave even then, the program aborts.
 void run(awaitable<void> body, Clock::duration limit = 60s);
 
 namespace detail {
@@ -60,8 +60,8 @@ struct Awaited<awaitable<T>> {
 
 }  // namespace detail
 
-// Blocks this thread until the fact holds and returns what its Result has. Fails the test at the
-// limit with what was last seen. Not for coroutines: nothing else runs meanwhile.
+// Blocks this thread until the fact holds and returns the value of its Result. At the limit it
+// fails the test with what was last seen. Not for coroutines: nothing else runs meanwhile.
 template <class Fact>
 auto wait_for(Clock::duration limit, const std::string& what, Fact fact) {
   auto deadline = Clock::now() + limit;
@@ -73,7 +73,7 @@ auto wait_for(Clock::duration limit, const std::string& what, Fact fact) {
   }
 }
 
-// The same for coroutines. The arguments are the caller's and must live as long as it waits.
+// The same for coroutines. The arguments belong to the caller and must live while it waits.
 template <class Fact, class... Args>
 auto eventually(Clock::duration limit, std::string what, Fact fact, Args&... args)
     -> awaitable<decltype(detail::result_of(

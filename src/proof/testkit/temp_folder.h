@@ -3,8 +3,8 @@
 
 namespace warren::inline testkit {
 
-// A new folder under $TMPDIR. It goes with this object, unless the test failed or WARREN_KEEP=1:
-// then its path is printed and it stays for whoever wants to know why.
+// A new folder under $TMPDIR. It is deleted with this object, unless the test failed or
+// WARREN_KEEP=1 is set: then its path is printed and it stays, for people to look at.
 class TempFolder {
  public:
   TempFolder();
@@ -16,7 +16,7 @@ class TempFolder {
 
  private:
   std::filesystem::path path_;
-  int exceptions_;  // in flight when we were made: more of them later mean that the test failed
+  int exceptions_;  // in flight at construction: if there are more later, the test has failed
 };
 
 }  // namespace warren::inline testkit

@@ -1,6 +1,6 @@
 #pragma once
-// Test cases that are meant to fail, or to be killed: skipped in an ordinary run, and run by other
-// test cases in a process of their own.
+// Test cases that are meant to fail, or to be killed. An ordinary run skips them; other test cases
+// run them in a process of their own.
 #include <doctest/doctest.h>
 
 #include <filesystem>
@@ -12,7 +12,7 @@ namespace warren::inline testkit {
 
 struct Victim {
   TempFolder folder;
-  std::filesystem::path temp;  // where its own folders are, which a failed test keeps
+  std::filesystem::path temp;  // contains the victim's own folders, which a failed test keeps
   Process process;
 
   explicit Victim(const std::string& test_case, std::vector<std::string> environment = {})

@@ -21,7 +21,7 @@ class Faults {
  public:
   explicit Faults(const ArenaOptions& options) : clocks(options.clock_shim), ttl_(options.ttl) {}
 
-  // Half of it, twice, or so long that everything it knows has run out.
+  // A fraction of the ttl, up to twice as long, so that everything with that ttl has expired.
   Clock::duration some_time(Random& random) const {
     static const std::vector<double> parts{0.1, 0.5, 0.99, 1.01, 2};
     return std::chrono::duration_cast<Clock::duration>(ttl_ * random.one_of(parts));
@@ -30,12 +30,12 @@ class Faults {
     server.pause();
     return {"server paused", some_time(random), [&] { server.resume(); }};
   }
-  // Others are told BUSY, or wait.
+  // Other clients get BUSY, or wait.
   Fault long_script(RedisServer& server, Random& random) const {
     auto time = some_time(random);
     server.cli({"CONFIG", "SET", "busy-reply-threshold", random.below(2) ? "50" : "5000"});
     auto ms = std::chrono::duration_cast<Milliseconds>(time).count();
-    // No answer is waited for; the script ends by itself.
+    // Does not wait for the answer; the script ends by itself.
     auto busy = server.try_cli({"EVAL",
                                 fmt::format(R"(local function now()
             local t = redis.call('TIME') return t[1] * 1000 + t[2] / 1000 end
@@ -141,8 +141,8 @@ class SingleArena : public Arena {
   std::vector<RedisServer*> servers() override { return {&server_}; }
 
  private:
-  // Not both in one round: a server that lost its data and whose clock goes back repeats tokens, as
-  // docs/guarantees.md says.
+  // Never both in one round: a server that has lost its data and whose clock goes back repeats
+  // tokens, as docs/guarantees.md says.
   bool has_lost_data_ = false, had_wrong_clock_ = false;
   std::vector<FaultyLink*> all_links() {
     std::vector<FaultyLink*> all;
@@ -161,7 +161,7 @@ class SentinelArena : public Arena {
         faults_(options),
         trio_({.down_after = 500ms,
                .failover_timeout = 2000ms,
-               // A primary that nobody follows any more should not take writes.
+               // A primary without replicas should not take writes.
                .servers = {.users = {std::string("watcher on >watcher ~* &* +@all")},
                            .appendonly = true,
                            .config = {"min-replicas-to-write 1", "min-replicas-max-lag 2"},
@@ -195,7 +195,7 @@ class SentinelArena : public Arena {
         sentinel.pause();
         return {"sentinel paused", faults_.some_time(random), [&] { sentinel.resume(); }};
       case 12:
-        // It trusts its own eyes no more, for half a minute; the two others go on.
+        // It distrusts its own observations for half a minute; the two others continue.
         faults_.clocks.set(sentinel.pid(), 60s);
         return {"sentinel's clock stepped", faults_.some_time(random), [] {}};
       case 0:
@@ -236,14 +236,14 @@ class SentinelArena : public Arena {
               for (auto i : {0U, 1U}) trio_.sentinel(i).restart();
             }};
   }
-  // They replace it, while clients can reach it as before.
+  // They replace it, while clients can still reach it.
   Fault hidden_from_sentinels(RedisServer& primary) {
     primary.cli({"ACL", "SETUSER", "watcher", "off"});
     primary.cli({"CLIENT", "KILL", "USER", "watcher"});
     return {"primary hidden from the sentinels", 2500ms,
             [&] { primary.cli({"ACL", "SETUSER", "watcher", "on"}); }, true};
   }
-  // The replicas follow nobody for a while, then one of them has to take over.
+  // The replicas follow no server for a while, then one of them has to take over.
   Fault failover_with_loss(RedisServer& primary) {
     primary.cli({"CONFIG", "SET", "min-replicas-to-write", "0"});  // until it starts again
     for (auto* replica : trio_.replicas()) replica->cli({"REPLICAOF", "127.0.0.1", "1"});
@@ -295,7 +295,7 @@ class ClusterArena : public Arena {
       case 5:
         return faults_.connections_killed(primary);
       case 6:
-        // Without asking the primary, or anybody.
+        // Without asking the primary or any other node.
         cluster_.failover(replica_of(primary), "TAKEOVER");
         return {"forced takeover", 0ms, [] {}, true};
       default:
@@ -313,7 +313,7 @@ class ClusterArena : public Arena {
       if (line.starts_with(cluster_.id(*node))) return *node;
     return primary;
   }
-  // A slot is under way for a while: some of its keys are here and some are there.
+  // Leaves a slot half moved for a while: some of its keys are here and some are there.
   Fault migration(const std::string& key, RedisServer& from, Random& random) {
     auto slot = cluster_.slot(key);
     std::vector<RedisServer*> others;

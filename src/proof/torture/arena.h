@@ -1,7 +1,7 @@
 #pragma once
 // Private servers that are made to fail: one Redis, one primary with replicas and sentinels, or a
-// cluster; or whatever else a place has. Every fault has a name, lasts for a while, and is over when
-// its `end` returns.
+// cluster; or whatever other servers a place has. Every fault has a name, lasts for a while, and is
+// over when its `end` returns.
 #include <functional>
 #include <memory>
 #include <random>
@@ -36,9 +36,9 @@ struct Fault {
   std::function<void()> end;
   // Servers lost data, or their clocks stepped.
   bool is_lossy = false;
-  // What the servers had was lost altogether: also the writes that a token protects.
+  // The servers lost all data, including the writes that a token protects.
   bool forgets = false;
-  // What was written with an end may live so much longer: the clock was set back.
+  // Keys with a ttl may live this much longer, because the clock was set back.
   Clock::duration aftermath{};
 };
 
@@ -46,7 +46,7 @@ class Place {
  public:
   virtual ~Place() = default;
   virtual std::string name() const = 0;
-  // The next one; the one before has ended.
+  // Begins the next fault; the previous one has ended.
   virtual Fault begin_fault(Random& random) = 0;
   // Returns when everything works again.
   virtual void settle() = 0;
@@ -54,11 +54,11 @@ class Place {
 
 class Arena : public Place {
  public:
-  // What the worker with this number connects to.
+  // The settings with which the worker of this number connects.
   virtual redis::Settings settings(std::size_t worker) const = 0;
   // Only grants that all replicas have count here.
   virtual bool is_replicated() const { return false; }
-  // Where the key is now.
+  // The server that has the key now.
   virtual RedisServer& owner(const std::string& key) = 0;
   virtual std::vector<RedisServer*> servers() = 0;
 };
@@ -68,10 +68,10 @@ struct ArenaOptions {
   std::size_t workers = 4;
   std::chrono::milliseconds ttl = 1s;
   std::filesystem::path clock_shim;  // empty: clocks do not step
-  // What the faults of a cluster aim at; empty: the leases.
+  // The keys that the faults of a cluster aim at; empty: the leases.
   std::vector<std::string> keys = {};
 };
-// Cuts, silences or delays one link, for up to so long.
+// Cuts, silences or delays one link, for at most this long.
 Fault link_fault(FaultyLink& link, Clock::duration length, Random& random);
 std::unique_ptr<Arena> make_arena(ArenaKind kind, const ArenaOptions& options);
 

@@ -82,7 +82,7 @@ class PostgresPlace : public OneServer<PostgresServer> {
   }
 
  private:
-  // Somebody looks at a row for long, so that whoever writes to it waits, and commits late.
+  // A session locks a row for a long time, so a write to it waits, and commits late.
   Fault held_lock(Random& random) {
     auto session = std::make_shared<PostgresSession>(server_.connect());
     auto row = random.below(6);
@@ -120,7 +120,7 @@ class EtcdPlace : public OneServer<EtcdServer> {
   }
 
  private:
-  // Who follows the changes and is behind has to read everything.
+  // A follower of the changes that is behind has to read everything.
   Fault compaction() {
     auto done = server_.try_ctl({"compact", std::to_string(server_.revision())});
     return {done ? "history compacted" : "history not compacted", 0ms, [] {}};

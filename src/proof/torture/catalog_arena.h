@@ -1,5 +1,5 @@
 #pragma once
-// Where a tortured catalog is kept: on Redis servers (arena.h), in PostgreSQL or in etcd.
+// Where a tortured catalog is stored: on Redis servers (arena.h), in PostgreSQL or in etcd.
 #include <memory>
 #include <optional>
 #include <string>

@@ -180,7 +180,8 @@ void CatalogKeeper::on_row(Clock::time_point now, Clock::time_point since, const
   told_[row.key] = {row, since, now};
   auto held = held_.find(row.key);
   if (held == held_.end()) return;
-  // What was told late is of before our claim. What was asked for since is not: then a server lost it.
+  // A late report is from before our claim. A report that was requested after it is not: then a
+  // server has lost our claim.
   if (row.epoch < held->second.claim.epoch && since < held->second.at) return;
   if (row.owner != session_ || row.epoch != held->second.claim.epoch) drop(now, row.key);
 }
@@ -190,7 +191,8 @@ std::vector<CatalogKeeper::Stray> CatalogKeeper::strays() const {
   if (session_.empty()) return found;
   for (auto& [key, told] : told_) {
     if (told.row.owner != session_ || held_.contains(key) || asked_.contains(key)) continue;
-    // Told of what was given back meanwhile. Under another epoch it is ours once more.
+    // A report of what was given back meanwhile does not count. Under another epoch it is ours
+    // again.
     auto back = given_back_.find(key);
     if (back != given_back_.end() && told.at <= back->second.at &&
         told.row.epoch == back->second.epoch)

@@ -35,8 +35,8 @@ std::unique_ptr<Place> place_for(const RoundOptions& options, CatalogEngine engi
   std::abort();
 }
 
-// gRPC waits by the kernel's time of day, about which nobody can lie to a process: its clock and the
-// kernel's would differ, which they never do.
+// gRPC waits by the kernel's time of day, which cannot be falsified for a process: its clock and
+// the kernel's would differ, which they never do.
 RoundOptions honest_for(RoundOptions options, CatalogEngine engine) {
   if (engine == CatalogEngine::etcd) options.clock_shim.clear();
   return options;
@@ -52,7 +52,7 @@ class CatalogRound : public Round {
   void calm_down() override;
   Verdict judge() override;
   void count(const CatalogHistory& history);
-  // etcd counts in seconds, and takes none below two.
+  // etcd counts in seconds, and accepts none below two.
   std::chrono::milliseconds node_ttl() const {
     return engine_ == CatalogEngine::etcd ? 2000ms : 1000ms;
   }
@@ -76,7 +76,8 @@ std::vector<std::string> CatalogRound::words_for(std::size_t slot, ProcessId pro
   return words_of(worker);
 }
 
-// Until the rows of the dead have new owners, also on a busy machine; etcd may keep them for a ttl more.
+// Long enough for rows of dead nodes to get new owners, even on a busy machine; etcd may keep them
+// for one ttl more.
 void CatalogRound::calm_down() {
   signal_workers(SIGUSR1);
   let_pass((engine_ == CatalogEngine::etcd ? 3 : 2) * node_ttl() + 6s + slack());
@@ -112,7 +113,7 @@ Verdict CatalogRound::judge() {
   for (auto& event : ours_.events())
     if (event.kind == history::LeaseEvent::Kind::killed)
       all.note({.at = event.at, .kind = CatalogEvent::Kind::killed, .process = event.process});
-  // Where a clock was set back, what the dead had may last longer than the round.
+  // If a clock was set back, leases of dead nodes may outlast the round.
   if (!has_aftermath_)
     all.note({.at = settled_, .kind = CatalogEvent::Kind::settled, .since = settled_ - node_ttl()});
   all.sort();

@@ -1,5 +1,5 @@
 #pragma once
-// A catalog under real faults, on any of its engines.
+// Tortures a catalog on any of its engines with real faults.
 #include "proof/torture/catalog_arena.h"
 #include "proof/torture/round.h"
 

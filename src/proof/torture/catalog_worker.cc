@@ -19,7 +19,7 @@ using history::RowId;
 
 constexpr auto step = 5ms;
 constexpr RowId passing_rows = 4;
-constexpr std::size_t most_held = 4;  // while others shall have something, too
+constexpr std::size_t most_held = 4;  // so that others also get some
 
 enum class Stage { torment, settle, still };
 
@@ -34,7 +34,7 @@ class Worker {
         keeper_(journal_.catalog(), terms.process),
         random_(terms.seed) {}
 
-  // Until it is cancelled.
+  // Runs until it is cancelled.
   awaitable<void> run() {
     using namespace asio::experimental::awaitable_operators;
     co_await (lease_.run() && watch() && work() && work() && follow());
@@ -42,7 +42,7 @@ class Worker {
   void settle() { stage_ = std::max(stage_, Stage::settle); }
   void be_still() { stage_ = Stage::still; }
   awaitable<void> leave();
-  // What the catalog has and what the changes gave, once they agree, or never will.
+  // Compares what the catalog has with what the changes reported, until they agree or never will.
   awaitable<void> compare();
 
  private:
@@ -79,7 +79,7 @@ class Worker {
   Stage stage_ = Stage::torment;
 };
 
-// A planted mistake believes for three times as long.
+// With the planted mistake it believes for three times as long.
 void Worker::look_at_lease() {
   auto deadline = lease_.deadline();
   if (terms_.is_reckless && !lease_.session().empty()) deadline += 2 * terms_.ttl;
@@ -89,7 +89,7 @@ void Worker::look_at_lease() {
 awaitable<void> Worker::watch() {
   for (;;) {
     look_at_lease();
-    // Taken first: it may stand still for any time between this and the next line.
+    // Taken first: the process may stand still for any time between this and the next line.
     auto now = Clock::now();
     if (lease_.may_serve()) keeper_.serve(now);
     journal_.write();
@@ -184,7 +184,7 @@ awaitable<void> Worker::write_somewhere() {
   keeper_.on_written(Clock::now(), since, claim, number, written);
 }
 
-// Who lost a row and does not know it would do this.
+// Does what a process does that has lost a row and does not know it.
 awaitable<void> Worker::write_late() {
   if (keeper_.over().empty()) co_return;
   auto claim = keeper_.over()[random_() % keeper_.over().size()];
@@ -307,7 +307,7 @@ awaitable<void> run_catalog_worker(redis::Client& client, const WorkerTerms& ter
       if (signal == SIGUSR1) worker.settle();
       if (signal != SIGUSR2) continue;
       worker.be_still();
-      co_await sleep_for(terms.ttl);  // until all are
+      co_await sleep_for(terms.ttl);  // until all are still
       co_await worker.compare();
     }
     co_await worker.leave();

@@ -1,5 +1,5 @@
 #pragma once
-// What Clocks writes into the file of a process, and the clock shim in that process reads.
+// The setting that Clocks writes into a process's file, and the clock shim in that process reads.
 
 struct ClockSetting {
   long long offset_us;  // added to the time of day

@@ -1,6 +1,6 @@
-// Preloaded into a process, it makes its wall clock lie on demand: what the process reads as the
-// time of day is the true one, changed as the file $WARREN_CLOCK_FOLDER/<pid of the process> says,
-// into which somebody else writes. Clocks that only measure are true.
+// Preloaded into a process, this makes its wall clock lie on demand. The time of day that the
+// process reads is the true one, changed by what the file $WARREN_CLOCK_FOLDER/<pid of the process>
+// says, which another process writes. Clocks that only measure durations stay true.
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -42,7 +42,7 @@ bool is_wall_clock(clockid_t clock) {
 extern "C" {
 
 int clock_gettime(clockid_t clock, timespec* time) noexcept {
-  // Around the C library, whose function this one replaces.
+  // Bypasses the C library, whose function this one replaces.
   if (syscall(SYS_clock_gettime, clock, time) != 0) return -1;
   if (!setting || !is_wall_clock(clock)) return 0;
   long long ns = time->tv_sec * 1'000'000'000LL + time->tv_nsec;

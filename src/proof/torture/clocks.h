@@ -1,5 +1,5 @@
 #pragma once
-// The wall clocks of child processes, which step and run too fast or too slow on demand.
+// Makes the wall clocks of child processes step, and run too fast or too slow.
 #include <sys/types.h>
 
 #include <chrono>
@@ -13,12 +13,12 @@ namespace warren::torture {
 
 class Clocks {
  public:
-  // Of the library clock_shim.cc; empty: all clocks are true.
+  // The path of the library clock_shim.cc; empty: all clocks are true.
   explicit Clocks(std::filesystem::path shim) : shim_(std::move(shim)) {}
   bool can_lie() const { return !shim_.empty(); }
-  // For the processes whose clocks are to be ours.
+  // The environment of processes whose clocks this controls.
   std::vector<std::string> environment() const;
-  // The time of day is off by so much, and from now on by `drift` more for each second.
+  // Sets the time of day off by `offset`, and from now on by `drift` more for each second.
   void set(pid_t process, std::chrono::microseconds offset, double drift = 0) const;
 
  private:

@@ -1,4 +1,4 @@
-// A share of the real faults for every run of the tests; `warren torture` has more of them.
+// A few rounds of real faults in every run of the tests; `warren torture` runs more of them.
 #include <doctest/doctest.h>
 
 #include "proof/torture/catalog_torture.h"
@@ -18,14 +18,15 @@ RoundOptions round_options(std::uint64_t seed) {
           .clock_shim = std::filesystem::path(WARREN_BINARY).parent_path() / "warren-clock.so"};
 }
 
-// The fixed ones give a round of each topology, and today's is a round that nobody has seen.
+// The fixed seeds give a round of each topology, and today's gives a round that has never been run.
 std::vector<std::uint64_t> seeds() {
   auto today = daily_seed();
   MESSAGE("WARREN_SEED=" << today << " runs today's round again");
   return {1, 2, 3, today};
 }
 
-// Over several rounds: of those whose workers can be lied to, one has a worker whose clock stepped.
+// Over several rounds: if workers' clocks can lie, at least one round has a worker whose clock
+// stepped.
 class ClockSteps {
  public:
   void add(RoundReport& report) {
@@ -88,7 +89,7 @@ TEST_CASE("a catalog keeps its promises on real servers that fail, whatever its 
     CatalogEngine engine;
     std::uint64_t seed;
   };
-  // Redis: one server, Sentinel, Cluster, and what today brings.
+  // Redis as a single server, with Sentinel, as a cluster, and whatever today's seed gives.
   for (auto [engine, seed] :
        {Case{CatalogEngine::redis, 3}, Case{CatalogEngine::redis, 1}, Case{CatalogEngine::redis, 2},
         Case{CatalogEngine::redis, today}, Case{CatalogEngine::postgres, today},

@@ -48,7 +48,7 @@ std::string line_of(const OnceEvent& event) {
                      event.token.counter, event.value, ns(event.since), ns(event.deadline));
 }
 
-// False: the line is not whole.
+// Returns false if the line is incomplete.
 bool parse(const std::string& line, LeaseEvent& event) {
   std::istringstream in(line);
   int kind = 0;
@@ -104,7 +104,7 @@ bool parse(const std::string& line, OnceEvent& event) {
   return in && end == ".";
 }
 
-// Calls `each` with every event, until it or a line that is none says no.
+// Calls `each` with every event, until it refuses one or a line is not an event.
 template <class Event, class Each>
 Result<> read_events(const std::filesystem::path& file, Each each) {
   std::ifstream in(file);
@@ -114,7 +114,7 @@ Result<> read_events(const std::filesystem::path& file, Each each) {
     if (parse(line, event)) {
       auto taken = each(event);
       if (!taken) return taken;
-    } else if (in.peek() != EOF) {  // else it was killed while it wrote
+    } else if (in.peek() != EOF) {  // at the end of the file: killed while writing
       return fail(Errc::invalid, "{} has a line that is no event: {}", file.string(), line);
     }
   }

@@ -1,6 +1,6 @@
 #pragma once
-// The history of one process in a file, each event written before the next thing happens: what a
-// process has told is there also after kill -9.
+// The history of one process in a file. Each event is written before the next thing happens, so
+// what a process has recorded survives kill -9.
 #include <filesystem>
 
 #include "base/error.h"
@@ -16,7 +16,7 @@ class Journal {
   Journal(const Journal&) = delete;
   Journal& operator=(const Journal&) = delete;
 
-  // Tell one of them what happens, then write.
+  // Record an event in one of them, then call write().
   history::LeaseHistory& lease() { return lease_; }
   history::MirrorHistory& mirror() { return mirror_; }
   history::CatalogHistory& catalog() { return catalog_; }
@@ -32,7 +32,7 @@ class Journal {
   std::size_t lease_written_ = 0, mirror_written_ = 0, catalog_written_ = 0, once_written_ = 0;
 };
 
-// What somebody wrote, up to where he was killed. Errc::invalid: it is no journal.
+// What a process recorded before it ended or was killed. Errc::invalid: the file is not a journal.
 Result<history::LeaseHistory> load_lease_history(const std::filesystem::path& file);
 Result<history::MirrorHistory> load_mirror_history(const std::filesystem::path& file);
 Result<history::CatalogHistory> load_catalog_history(const std::filesystem::path& file);

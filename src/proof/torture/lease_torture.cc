@@ -40,7 +40,7 @@ class LeaseRound : public Round {
   Verdict leaks();
   Verdict judge_histories();
   Verdict order_of_the_log();
-  // What the process wrote, with its places in the queues as we saw them.
+  // What the process recorded, with its places in the queues as we saw them.
   Result<LeaseHistory> history_of(ProcessId process) const;
 
   struct Place {
@@ -50,7 +50,7 @@ class LeaseRound : public Round {
     Token place;
   };
   std::vector<Place> places_;
-  std::vector<std::set<std::string>> queued_{lock_count};  // who stood there when we looked
+  std::vector<std::set<std::string>> queued_{lock_count};  // the entries when we last looked
   Token last_place_{};
   Clock::time_point next_watch_{};
   std::vector<std::string> last_seen_;  // what the servers had while the workers still ran
@@ -74,8 +74,8 @@ void LeaseRound::on_fault() {
   for (auto& queue : queued_) queue.clear();
 }
 
-// New entries are behind all that were there, so numbering them as they appear gives their order.
-// Only while nothing is wrong: afterwards we begin anew.
+// New entries come after all existing ones, so numbering them as they appear gives their order.
+// Only while nothing is wrong: afterwards the numbering starts again.
 void LeaseRound::watch(Clock::time_point now) {
   if (has_fault() || now < next_watch_) return;
   next_watch_ = now + 20ms;
@@ -95,7 +95,7 @@ void LeaseRound::watch(Clock::time_point now) {
   }
 }
 
-// Long enough to see whether everybody goes on.
+// Long enough to see whether all workers continue.
 void LeaseRound::calm_down() {
   let_pass(3 * ttl);
   for (LockId lock = 0; lock < lock_count; ++lock) {
@@ -109,7 +109,7 @@ void LeaseRound::calm_down() {
   }
 }
 
-// What workers that said goodbye leave behind: the last token and the log of each lock.
+// What workers may leave behind after an orderly end: the last token and the log of each lock.
 Verdict LeaseRound::leaks() {
   auto left = [&] {
     std::vector<std::string> keys;
@@ -120,7 +120,7 @@ Verdict LeaseRound::leaks() {
       }
     return keys;
   };
-  // What a dead worker held, and what it was waiting for, goes with its session.
+  // What a dead worker held, and what it was waiting for, ends with its session.
   auto deadline = Clock::now() + 2 * ttl + slack();
   while (!left().empty() && Clock::now() < deadline) std::this_thread::sleep_for(20ms);
   std::vector<history::Level> levels;
@@ -153,7 +153,7 @@ Verdict LeaseRound::order_of_the_log() {
 Result<LeaseHistory> LeaseRound::history_of(ProcessId process) const {
   auto history = load_lease_history(journal_of(process));
   if (!history) return history;
-  // Who has left may stand in the queue until the server hears of it.
+  // A process that has left may be in the queue until the server hears of it.
   std::map<AttemptId, Window> waits;
   for (auto& event : history->events()) {
     using Kind = history::LeaseEvent::Kind;
@@ -200,8 +200,8 @@ Verdict LeaseRound::judge_histories() {
                          .lossy = lossy});
   report_.counts["owners at once, in lossy times"] += judge.lossy_overlaps();
   for (auto name : {"I1", "I2", "I3", "I4", "I6", "I7"}) report_.checked.push_back(name);
-  // A resource that has forgotten what it accepted is judged by what it still has: also where a
-  // primary that was replaced went on, and accepted what was lost with it.
+  // A resource that has forgotten what it accepted is judged by what it still has. So is one for
+  // which a replaced primary kept accepting writes that were lost with it.
   if (!forgot_ && lossy_.empty())
     if (auto found = judge.resources_are_fenced()) return found;
   if (auto found = order_of_the_log()) return found;
@@ -213,7 +213,7 @@ Verdict LeaseRound::judge_histories() {
 }
 
 Verdict LeaseRound::judge() {
-  // Before the histories, while what dead workers left runs out.
+  // Before the histories, while leases of dead workers run out.
   auto leaked = has_aftermath_ ? std::nullopt : leaks();
   auto found = judge_histories();
   if (!found) found = leaked;

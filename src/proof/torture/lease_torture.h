@@ -1,5 +1,5 @@
 #pragma once
-// Leases under real faults.
+// Tortures leases with real faults.
 #include "proof/torture/round.h"
 
 namespace warren::torture {

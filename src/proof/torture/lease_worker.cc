@@ -84,7 +84,7 @@ awaitable<void> Worker::contend() {
 awaitable<void> Worker::hold(Lease lease, LockId lock, AttemptId attempt, Clock::time_point begun) {
   auto now = Clock::now();
   auto token = token_of(lease);
-  // Not before we asked, and what is older than one ttl would be over.
+  // Not before we asked; and a grant older than one ttl would be over.
   note().granted(
       now, attempt,
       {.token = token, .since = std::max(begun, now - options_.ttl), .deadline = lease.deadline()});
@@ -102,13 +102,14 @@ awaitable<void> Worker::hold(Lease lease, LockId lock, AttemptId attempt, Clock:
   note().released(Clock::now(), attempt);
   journal_.write();
   if (overslept) co_await write_on(lock, attempt, token_of(lease));
-  // An error means that nobody could be told: then it ends by itself. Now and then we just go.
+  // An error means that the server could not be told: then the lease expires. Sometimes the worker
+  // just leaves.
   if (unit() >= 0.8) co_return;
   auto released = co_await lease.release();
   if (!released) co_return;
 }
 
-// Writes now and then, and notes how far the deadline has moved.
+// Writes from time to time, and records how far the deadline has moved.
 Async<> Worker::work(Lease& lease, LockId lock, AttemptId attempt) {
   auto deadline = lease.deadline();
   auto token = token_of(lease);
@@ -133,12 +134,12 @@ Async<> Worker::work(Lease& lease, LockId lock, AttemptId attempt) {
   co_return ok;
 }
 
-// Who was stopped for longer than its lease lasted goes on as if nothing had been.
+// A process that was stopped for longer than its lease lasted continues as if nothing had happened.
 awaitable<void> Worker::write_on(LockId lock, AttemptId attempt, Token token) {
   for (int i = 0; i < 3; ++i) co_await write_late(lock, attempt, token, 0s);
 }
 
-// Who lost a lease and does not know it would do this.
+// Does what a process does that has lost a lease and does not know it.
 awaitable<void> Worker::write_late(LockId lock, AttemptId attempt, Token token,
                                    Clock::duration pause) {
   co_await sleep_for(pause);

@@ -6,13 +6,13 @@
 
 namespace warren::torture {
 
-// The names in Redis.
+// Keys in Redis.
 std::string lease_key(history::LockId lock);
 std::string log_key(history::LockId lock);
 // One entry of the log that a lock guards: the token and the attempt that wrote it.
 std::string log_entry(history::Token token, history::ProcessId process, history::AttemptId attempt);
 
-// Until SIGTERM; closes the client.
+// Runs until SIGTERM; closes the client.
 awaitable<void> run_lease_worker(redis::Client& client, const WorkerTerms& terms);
 
 }  // namespace warren::torture

@@ -29,7 +29,7 @@ class MirrorRound : public Round {
   Verdict judge() override;
   void note_server(MirrorHistory& history);
   Verdict leaks();
-  // Half of the rounds have a log so short that a reader which was away finds it trimmed.
+  // Half of the rounds have a log so short that it is trimmed past a reader that was away.
   std::size_t log_entries() const { return options_.seed / 3 % 2 == 0 ? 100'000 : 100; }
 };
 
@@ -43,7 +43,7 @@ std::vector<std::string> MirrorRound::words_for(std::size_t slot, ProcessId proc
                    .journal = journal_of(process)});
 }
 
-// All write until everything works again, and then follow what was written last.
+// All workers write until everything works again, and then read what was written last.
 void MirrorRound::calm_down() {
   let_pass(2 * ttl);
   signal_workers(SIGUSR1);
@@ -54,7 +54,7 @@ void MirrorRound::note_server(MirrorHistory& history) {
   auto terms = torture_mirror_terms(log_entries());
   auto now = Clock::now();
   auto& server = arena().owner(terms.log_key());
-  // "id stamp of the one before, changes"
+  // "id stamp of the previous one, changes"
   auto lines = server.cli_words({"EVAL",
                                  "local lines = {} "
                                  "for i, e in ipairs(redis.call('XRANGE', KEYS[1], '-', '+')) do "
@@ -88,7 +88,7 @@ void MirrorRound::note_server(MirrorHistory& history) {
   history.server_contents(now, digest.value());
 }
 
-// What workers that said goodbye leave behind: the log with its head, and the entities.
+// What workers may leave behind after an orderly end: the log with its head, and the entities.
 Verdict MirrorRound::leaks() {
   auto terms = torture_mirror_terms(log_entries());
   std::vector<history::Level> levels;
@@ -129,7 +129,7 @@ Verdict MirrorRound::judge() {
   if (auto found = judge.snapshots_are_the_log()) return found;
   if (auto found = judge.reads_are_monotonic()) return found;
   if (auto found = leaks()) return found;
-  // Where all was lost the log begins anew, with ids that were used before.
+  // If everything was lost the log starts again, with ids that were used before.
   if (forgot_) return std::nullopt;
   report_.checked.push_back("I5");
   report_.counts["writes lost by failovers"] += judge.lost_writes();

@@ -1,5 +1,5 @@
 #pragma once
-// Mirrors under real faults.
+// Tortures mirrors with real faults.
 #include "proof/torture/round.h"
 
 namespace warren::torture {

@@ -20,7 +20,7 @@ class Worker {
   Worker(const WorkerTerms& terms, Mirror& mirror)
       : terms_(terms), mirror_(mirror), journal_(terms.journal), random_(terms.seed) {
     mirror_.on_history_rewritten([this](const HistoryRewritten& lost) {
-      // What came after is no more; from the next place on.
+      // Everything after this place is gone: recorded from the next place on.
       note().history_rewritten(Clock::now(), terms_.process,
                                {lost.after.epoch, lost.after.sequence + 1});
       journal_.write();
@@ -66,7 +66,7 @@ awaitable<void> Worker::write() {
     auto batch = some_batch();
     auto deadline = Clock::now() + part_of_ttl(2) + 10ms;
     auto version = co_await mirror_.put(std::move(batch), deadline);
-    // Without an answer it may be written later, and counts as nothing.
+    // Without an answer it may be written later, and does not count.
     if (version) {
       note().acknowledged(Clock::now(), terms_.process, token_of(*version));
       journal_.write();

@@ -1,5 +1,5 @@
 #pragma once
-// One process with a mirror: it writes, reads what it has, and waits for its own writes.
+// One process with a mirror: it writes, reads its state, and waits for its own writes.
 #include "base/task.h"
 #include "primitives/mirror/mirror.h"
 #include "proof/torture/worker.h"
@@ -8,7 +8,7 @@
 namespace warren::torture {
 
 MirrorTerms torture_mirror_terms(std::size_t log_entries);
-// Of all entities together, in whatever order they are added.
+// A digest of all entities together, in whatever order they are added.
 class ContentsDigest {
  public:
   void add(std::string_view key, std::string_view value) { sum_ += of(key, value); }
@@ -20,7 +20,7 @@ class ContentsDigest {
   std::uint64_t sum_ = 0;
 };
 
-// Writes until SIGUSR1, and ends with SIGTERM: then it writes down what it has. Closes the client.
+// Writes until SIGUSR1. Ends with SIGTERM, and then records its state. Closes the client.
 awaitable<void> run_mirror_worker(redis::Client& client, const WorkerTerms& terms);
 
 }  // namespace warren::torture

@@ -34,7 +34,7 @@ class OnceRound : public Round {
 
   void note_what_was_done();
   void count(const OnceEvent& event);
-  // As a reaper: makes each record agree with its thing, and notes both.
+  // Like a reaper: makes each record agree with its thing, and records both.
   awaitable<void> reconcile();
   Async<> make_agree(Once& once, ThingId thing);
 
@@ -53,7 +53,7 @@ std::vector<std::string> OnceRound::words_for(std::size_t slot, ProcessId proces
   return words_of(worker);
 }
 
-// Who is connected anew, and asks then, is answered.
+// A caller that reconnects, and asks then, is answered.
 void OnceRound::calm_down() {
   let_pass(ttl + 500ms);
   all_.note({.at = Clock::now(), .kind = Kind::calm});
@@ -138,7 +138,7 @@ Verdict OnceRound::judge() {
   }
   all_.sort();
   for (const auto& event : all_.events()) count(event);
-  // What was granted just before the end of a fault is believed in for one ttl more.
+  // A grant from just before the end of a fault is believed in for one ttl more.
   auto lossy = lossy_;
   for (auto& window : lossy) window.until += ttl;
   OnceJudge judge(all_,

@@ -1,5 +1,5 @@
 #pragma once
-// One round of torture of things that are created once.
+// One round of torture for things that are created once.
 #include "proof/torture/round.h"
 
 namespace warren::torture {

@@ -120,12 +120,12 @@ Async<OnceOutcome> Worker::ask(ThingId thing, Wish wish, Clock::time_point deadl
 }
 
 Async<OnceLeft> Worker::work(OnceClaim& claim, ThingId thing, Wish wish) {
-  // A mistake, to see that it is found: it does not hear that it is to stop.
+  // A planted mistake: it ignores that it must stop.
   if (options_.is_reckless)
     co_await asio::this_coro::reset_cancellation_state(asio::disable_cancellation());
   auto call = ++calls_;
   auto now = Clock::now();
-  // What was granted longer ago than this would be over.
+  // A grant older than this would be over.
   OnceEvent claimed{.at = now, .kind = Kind::claimed, .thing = thing, .call = call};
   claimed.token = token_of(claim.token());
   claimed.value = claim.record() ? 0 : OnceEvent::from_nothing;
@@ -142,7 +142,7 @@ Async<OnceLeft> Worker::work(OnceClaim& claim, ThingId thing, Wish wish) {
   co_return left;
 }
 
-// Notes how far the claim's deadline has moved. False when it is over.
+// Records how far the claim's deadline has moved. Returns false when the claim is over.
 awaitable<bool> Worker::take_time(OnceClaim& claim, ThingId thing, std::uint32_t call) {
   auto deadline = claim.deadline();
   auto until = Clock::now() + part_of_ttl(unit() < 0.9 ? 0.1 : 2);
@@ -191,7 +191,7 @@ std::uint64_t Things::make(ThingId thing, std::uint64_t number) const {
   auto made = folder_ / fmt::format("made-{}", number);
   std::ofstream(made) << number;
   std::error_code ignored;
-  std::filesystem::create_hard_link(made, file(thing), ignored);  // only one can
+  std::filesystem::create_hard_link(made, file(thing), ignored);  // only one process can
   std::filesystem::remove(made, ignored);
   return number_of(thing);
 }

@@ -1,6 +1,6 @@
 #pragma once
-// One process that wants things, creates them, changes and removes them. A thing is a file: its name
-// can be made once, and whoever asks sees what there is.
+// One process that wants things, creates them, changes and removes them. A thing is a file: its
+// name can be created once, and every process can see what exists.
 #include "base/task.h"
 #include "primitives/once/terms.h"
 #include "proof/history/once_history.h"
@@ -9,8 +9,8 @@
 
 namespace warren::torture {
 
-// Everybody wants the same, and now and then something else: in this order, in all processes of a
-// machine.
+// All processes want the same thing most of the time, and occasionally another one: in the same
+// order in all processes of a machine.
 history::ThingId thing_wanted(Clock::time_point now);
 std::string thing_called(history::ThingId thing);
 OnceTerms once_terms(std::chrono::milliseconds ttl);
@@ -19,9 +19,9 @@ OnceTerms once_terms(std::chrono::milliseconds ttl);
 class Things {
  public:
   explicit Things(std::filesystem::path folder) : folder_(std::move(folder)) {}
-  // The number of what is there now: this one, or what somebody made before. 0: it cannot be said.
+  // Returns the number of the existing thing: this one, or one made before. 0: unknown.
   std::uint64_t make(history::ThingId thing, std::uint64_t number) const;
-  // Only this one.
+  // Removes only this one.
   void remove(history::ThingId thing, std::uint64_t number) const;
   std::uint64_t number_of(history::ThingId thing) const;  // 0: there is none
 
@@ -30,7 +30,7 @@ class Things {
   std::filesystem::path folder_;
 };
 
-// Until SIGTERM; closes the client.
+// Runs until SIGTERM; closes the client.
 awaitable<void> run_once_worker(redis::Client& client, const WorkerTerms& terms);
 
 }  // namespace warren::torture

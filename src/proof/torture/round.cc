@@ -11,14 +11,14 @@ namespace warren::torture {
 
 namespace {
 
-// The runtime of a sanitizer wants to be loaded first.
+// The runtime of a sanitizer must be loaded first.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 constexpr bool may_preload = false;
 #else
 constexpr bool may_preload = true;
 #endif
 
-// Whether a process has a handler for it: SigCgt is a mask in hexadecimal digits.
+// Whether a process has a handler for the signal: SigCgt is a mask in hexadecimal digits.
 bool catches(pid_t pid, int signal) {
   std::ifstream file(fmt::format("/proc/{}/status", pid));
   for (std::string line; std::getline(file, line);)
@@ -31,15 +31,6 @@ bool catches(pid_t pid, int signal) {
 
 using history::ProcessId;
 using history::Violation;
-
-Heartbeat::Heartbeat()
-    : thread_([this](const std::stop_token& stop) {
-        while (!stop.stop_requested()) {
-          auto due = Clock::now() + 5ms;
-          std::this_thread::sleep_until(due);
-          worst_ = std::max(worst_.load(), (Clock::now() - due).count());
-        }
-      }) {}
 
 ArenaKind arena_of(std::uint64_t seed) { return static_cast<ArenaKind>(seed % 3); }
 
@@ -70,8 +61,8 @@ void Round::start_worker(std::size_t slot) {
   slots_[slot] = {std::make_unique<Process>(program), id};
 }
 
-// Stops a worker for a part of its ttl, kills it and starts another, or sets its time of day, which
-// is no excuse for anything.
+// Stops a worker for a fraction of its ttl, kills it and starts another, or sets its time of day,
+// which excuses nothing.
 void Round::disturb_a_worker() {
   auto index = random_.below(slots_.size());
   auto& slot = slots_[index];
@@ -104,7 +95,7 @@ void Round::wake_workers(Clock::time_point now) {
   }
 }
 
-// A worker ends only when it is told to.
+// A worker ends only when it is asked to.
 bool Round::all_workers_live() {
   for (auto& slot : slots_) {
     if (slot.process->alive()) continue;
@@ -115,7 +106,7 @@ bool Round::all_workers_live() {
   return true;
 }
 
-// One that has just been started would end by a signal that it does not listen for yet.
+// A worker that has just started would be killed by a signal that it does not handle yet.
 void Round::signal_workers(int signal) {
   for (auto& slot : slots_) {
     wait_for(60s, "a worker listens for signals",
@@ -142,7 +133,7 @@ void Round::begin_fault() {
 void Round::end_fault() {
   fault_->end();
   place_->settle();
-  // Clients notice a silent connection after one ttl, and then connect anew.
+  // Clients notice a silent connection after one ttl, and then reconnect.
   auto over = Clock::now() + ttl + 500ms;
   excused_.push_back({fault_began_, over + fault_->aftermath});
   if (fault_->is_lossy) lossy_.push_back({fault_began_, over});
@@ -167,7 +158,7 @@ RoundReport Round::run() {
   for (std::size_t slot = 0; slot < slots_.size(); ++slot) start_worker(slot);
   auto end = Clock::now() + options_.faults_for;
   auto next_fault = Clock::now() + ttl, next_worker = next_fault;
-  // A fault that has begun lasts as long as it would: half a failover is still to come otherwise.
+  // A fault that has begun runs to its end: otherwise half a failover would still be to come.
   while (fault_ || Clock::now() < end) {
     let_pass(5ms);
     auto now = Clock::now();

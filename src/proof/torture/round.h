@@ -4,19 +4,18 @@
 //
 //   seed ──▶ servers ──▶ workers ──▶ faults … calm ──▶ journals ──▶ verdict
 //
-// The seed gives the topology, the faults and their times, and what the workers choose. The threads
-// of a machine are not in it, so it repeats the weather and not every step.
-#include <atomic>
+// The seed determines the topology, the faults and their times, and what the workers choose. It
+// does not determine the scheduling of threads, so it repeats the weather and not every step.
 #include <filesystem>
 #include <functional>
 #include <map>
 #include <memory>
 #include <optional>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "proof/history/checkers.h"
+#include "proof/testkit/heartbeat.h"
 #include "proof/testkit/process.h"
 #include "proof/testkit/temp_folder.h"
 #include "proof/torture/arena.h"
@@ -29,8 +28,8 @@ struct RoundOptions {
   Clock::duration faults_for = 8s;        // then a calm, and the judgement
   std::filesystem::path binary;           // of warren: runs as a worker
   std::filesystem::path clock_shim = {};  // empty: clocks do not step
-  bool is_reckless = false;               // a mistake of the workers, to see that it is found
-  std::function<void()> tick = [] {};     // called now and then
+  bool is_reckless = false;            // plants a mistake in the workers, to check that it is found
+  std::function<void()> tick = [] {};  // called from time to time
 };
 
 struct RoundReport {
@@ -38,7 +37,7 @@ struct RoundReport {
   std::map<std::string, std::size_t> faults;  // how many of each
   std::map<std::string, std::size_t> counts;  // of what the workers did
   std::vector<std::string> checked = {};      // "I1", …
-  Clock::duration lateness{};                 // of the machine, at worst
+  Clock::duration lateness{};                 // the machine's greatest delay
   bool has_lying_clocks = false;              // the workers' time of day may step
   history::Verdict violation = {};
 };
@@ -46,42 +45,31 @@ struct RoundReport {
 inline constexpr std::size_t worker_count = 4;
 ArenaKind arena_of(std::uint64_t seed);
 
-// How late a thread of ours was woken at worst: what a busy machine does to everybody.
-class Heartbeat {
- public:
-  Heartbeat();
-  Clock::duration worst() const { return Clock::duration(worst_.load()); }
-
- private:
-  std::atomic<Clock::rep> worst_ = 0;
-  std::jthread thread_;
-};
-
 class Round {
  public:
   explicit Round(const RoundOptions& options);
-  // Somewhere else than on the Redis servers that the seed chooses.
+  // Uses another place than the Redis servers that the seed chooses.
   Round(const RoundOptions& options, std::unique_ptr<Place> place);
   virtual ~Round() = default;
-  // Fails (testkit) when the servers cannot be had.
+  // Fails the test (testkit) if the servers cannot be started.
   RoundReport run();
 
  protected:
-  static constexpr auto ttl = 1000ms;  // of leases; faults last for parts of it
+  static constexpr auto ttl = 1000ms;  // of leases; faults last for fractions of it
 
   // The command line of a worker, without the program.
   virtual std::vector<std::string> words_for(std::size_t slot, history::ProcessId process) = 0;
   virtual void watch(Clock::time_point) {}  // every few ms
-  virtual void on_fault() {}                // one begins
+  virtual void on_fault() {}                // a fault begins
   virtual void calm_down() = 0;             // faults are over, workers still run
-  virtual history::Verdict judge() = 0;     // they have ended
+  virtual history::Verdict judge() = 0;     // the workers have ended
 
   std::filesystem::path journal_of(history::ProcessId process) const;
   Place& place() { return *place_; }
   Arena& arena() { return dynamic_cast<Arena&>(*place_); }
   bool has_fault() const { return fault_.has_value(); }
-  // How late a worker may be, beyond what is promised. A little for its own work, and what this
-  // machine was seen to do: once to the worker, once to whoever woke it.
+  // How late a worker may be, beyond what is promised: a little for its own work, and the delays
+  // seen on this machine: once for the worker, once for what woke it.
   Clock::duration slack() const { return 150ms + 2 * heartbeat_.worst(); }
   void signal_workers(int signal);
   void let_pass(Clock::duration time);
@@ -92,11 +80,11 @@ class Round {
   history::ProcessId last_process_ = 0;
   history::LeaseHistory ours_;  // what was done to the workers
   std::vector<history::Window> excused_, lossy_;
-  bool forgot_ = false;         // a server lost all it had
-  bool has_aftermath_ = false;  // what should have an end may have none
+  bool forgot_ = false;         // a server lost all its data
+  bool has_aftermath_ = false;  // what should expire may not expire
 
  private:
-  struct Slot {  // of a worker: when one dies another takes its place
+  struct Slot {  // the place of a worker: when one dies another takes it
     std::unique_ptr<Process> process = nullptr;
     history::ProcessId id = 0;
     Clock::time_point resume_at{};

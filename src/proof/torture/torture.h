@@ -17,39 +17,39 @@ namespace warren::torture {
 struct Schedule {
   std::size_t events = 0;
   history::Verdict violation;
-  std::vector<const char*> faults = {};  // kinds that it had, each once
+  std::vector<const char*> faults = {};  // kinds that occurred, each once
 };
 
 struct Target {
   std::string name;
   std::vector<std::string> checked;  // invariants of its simulation
-  // Calls `tick` now and then.
+  // Calls `tick` from time to time.
   std::function<RoundReport(std::uint64_t seed, std::function<void()> tick)> run_round = {};
   std::function<Schedule(std::uint64_t seed)> run_schedule = {};  // from any thread
   std::vector<const char*> faults = {};  // all kinds that a schedule may have
 };
 
-// "lease", "mirror", "catalog", "once" or "all"; a catalog on this engine. Errc::invalid: a server that real
-// rounds need is not installed.
+// "lease", "mirror", "catalog", "once" or "all"; a catalog uses this engine. Errc::invalid: a
+// server that real rounds need is not installed.
 Result<std::vector<Target>> targets_for(const std::string& what, bool is_sim,
                                         CatalogEngine engine = CatalogEngine::redis);
 
-// One line about "I1" and so on.
+// One line that explains "I1" and so on.
 std::string meaning_of(const std::string& invariant);
 
 struct SimulationOptions {
   std::uint64_t first_seed = 0;
-  std::uint64_t schedules = 0;  // 0: as many as there is time for
-  Clock::duration length{};     // without effect when there is a number of schedules
+  std::uint64_t schedules = 0;  // 0: as many as the time allows
+  Clock::duration length{};     // ignored if there is a number of schedules
 };
 struct SimulationResult {
   std::uint64_t schedules = 0, events = 0;
-  std::uint64_t seed = 0;  // of the violation: the lowest that was found
+  std::uint64_t seed = 0;  // of the violation: the lowest one found
   history::Verdict violation;
-  // In how many schedules each kind was; also those that were in none.
+  // In how many schedules each kind occurred, including kinds that never did.
   std::map<std::string, std::uint64_t> faults = {};
 };
-// On all cores. `progress` is called in the caller's thread.
+// Uses all cores. `progress` is called in the caller's thread.
 SimulationResult simulate_many(
     const Target& target, const SimulationOptions& options,
     const std::function<void(double part, std::uint64_t done)>& progress);

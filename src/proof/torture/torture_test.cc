@@ -106,7 +106,7 @@ TEST_CASE("what is no journal is refused") {
   auto file = folder.path() / "journal";
   std::ofstream(file) << "hello\nworld\n";
   CHECK(load_lease_history(file).error().code == Errc::invalid);
-  std::ofstream(file) << "2 1 1 1 1 1 7 1 1 .\n";  // granted, and never begun
+  std::ofstream(file) << "2 1 1 1 1 1 7 1 1 .\n";  // granted, but never begun
   CHECK(load_lease_history(file).error().code == Errc::invalid);
 }
 
@@ -177,9 +177,9 @@ TEST_CASE("a violation ends the simulation and names its seed") {
   auto result = simulate_many(target, {.schedules = 1'000'000}, [](double, std::uint64_t) {});
   REQUIRE(result.violation);
   CHECK(result.seed >= 500);
-  CHECK(result.seed < 500 + 64);  // others may have begun a little later
+  CHECK(result.seed < 500 + 64);  // other threads may have begun a little later
   CHECK(result.schedules < 1'000'000);
-  // The seed alone shows it again.
+  // The seed alone reproduces it.
   auto again = simulate_many(target, {.first_seed = result.seed, .schedules = 1},
                              [](double, std::uint64_t) {});
   CHECK(again.violation);

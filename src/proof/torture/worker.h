@@ -1,6 +1,6 @@
 #pragma once
-// The processes that torture is done to: this program again, told by its command line to use
-// leases, a mirror, a catalog or once, and to write down what it sees.
+// The processes that are tortured: this program again, with a command line that makes it use
+// leases, a mirror, a catalog or once, and record what it sees.
 #include <filesystem>
 #include <optional>
 #include <span>
@@ -20,7 +20,7 @@ struct WorkerTerms {
   std::uint64_t seed = 0;
   history::LockId locks = 3;
   std::size_t log_entries = 100'000;   // of mirrors
-  std::chrono::milliseconds ttl = 1s;  // of leases; others measure their patience by it
+  std::chrono::milliseconds ttl = 1s;  // of leases; other workers derive their patience from it
   bool replicated = false;
   bool is_reckless = false;  // a planted mistake: writes without showing its token
   std::string catalog = {};  // its URL; empty: it is on `servers`
@@ -32,11 +32,11 @@ inline constexpr const char* mirror_worker = "torture-mirror-worker";
 inline constexpr const char* catalog_worker = "torture-catalog-worker";
 inline constexpr const char* once_worker = "torture-once-worker";
 
-// All of the words, and back.
+// Converts the terms to words, and back.
 std::vector<std::string> words_of(const WorkerTerms& terms);
 Result<WorkerTerms> worker_from(std::span<const std::string> words);
 
-// The exit code, if these are the words of a worker.
+// Returns the exit code, if these are the words of a worker.
 std::optional<int> run_as_worker(std::span<const std::string> words);
 
 }  // namespace warren::torture

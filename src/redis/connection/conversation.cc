@@ -1,6 +1,7 @@
 #include "redis/connection/conversation.h"
 
 #include <algorithm>
+#include <boost/asio/post.hpp>
 
 #include "redis/causes.h"
 #include "redis/resp/refusal.h"
@@ -12,13 +13,21 @@ using namespace asio::experimental::awaitable_operators;
 namespace {
 
 constexpr std::size_t chunk = 16u << 10;
+// After this many bytes timers and other connections get a turn.
+constexpr std::size_t turn_bytes = 256u << 10;
+// Pushes between the answers of one exchange; Redis sends none there.
+constexpr std::size_t most_early = 1000;
+
+Error too_late(const Address& address) {
+  return {Errc::timeout, fmt::format("{} does not answer", to_string(address))};
+}
 
 // Waits, but not past the deadline, and tells which it was.
 Async<> in_time(awaitable<void> event, Clock::time_point deadline, const Address& address) {
   auto first = co_await (std::move(event) || sleep_until(deadline));
   auto state = co_await asio::this_coro::cancellation_state;
   if (is_cancelled(state)) co_return fail(Errc::cancelled, "the caller left");
-  if (first.index() == 1) co_return fail(Errc::timeout, "{} does not answer", to_string(address));
+  if (first.index() == 1) co_return std::unexpected(too_late(address));
   co_return ok;
 }
 
@@ -89,27 +98,34 @@ Async<Reply> Conversation::next(Clock::time_point deadline) {
 }
 
 Async<Reply> Conversation::receive(Clock::time_point deadline) {
-  for (;;) {
+  bool is_timed = deadline != Clock::time_point::max();
+  for (bool is_first = true;; is_first = false) {
     auto unread = std::string_view(in_).substr(in_begin_);
     if (!unread.empty()) {
       auto progress = parser_.parse(unread);
       in_begin_ += progress.consumed;
       if (progress.status == Parser::Status::complete) co_return parser_.take();
-      if (progress.status == Parser::Status::broken)
-        co_return std::unexpected(not_redis(address_, unread));
+      if (progress.status == Parser::Status::broken) co_return std::unexpected(broken(unread));
+    }
+    // Bytes that keep coming do not move the deadline.
+    if (is_timed && !is_first && Clock::now() >= deadline)
+      co_return std::unexpected(too_late(address_));
+    if (in_turn_ >= turn_bytes) {
+      in_turn_ = 0;
+      co_await asio::post(co_await asio::this_coro::executor, asio::use_awaitable);
     }
     in_.erase(0, in_begin_);
     in_begin_ = 0;
     auto size = in_.size();
     in_.resize(size + std::min(parser_.needed(), size) + chunk);
     auto space = std::span(in_).subspan(size);
-    bool is_timed = deadline != Clock::time_point::max();
     Transport::Done done;
     if (is_timed)
       done = transport_->read(space);
     else
       done = co_await transport_->receive(space);
     in_.resize(size + done.bytes);
+    in_turn_ += done.bytes;
     if (done.status == Transport::Done::closed) co_return std::unexpected(transport_->why());
     if (done.status == Transport::Done::some) continue;
     if (is_timed) {
@@ -120,6 +136,11 @@ Async<Reply> Conversation::receive(Clock::time_point deadline) {
       if (is_cancelled(state)) co_return fail(Errc::cancelled, "the caller left");
     }
   }
+}
+
+Error Conversation::broken(std::string_view unread) const {
+  if (!parser_.is_too_large()) return not_redis(address_, unread);
+  return {Errc::protocol, fmt::format("{}: {}", to_string(address_), parser_.problem())};
 }
 
 Async<std::vector<Reply>> Conversation::exchange(std::vector<Command> commands,
@@ -134,8 +155,11 @@ Async<std::vector<Reply>> Conversation::exchange(std::vector<Command> commands,
     if (!reply) co_return std::unexpected(reply.error());
     if (reply->kind != Reply::Kind::push)
       replies.push_back(std::move(*reply));
-    else
+    else if (early_.size() < most_early)
       early_.push_back(std::move(*reply));
+    else
+      co_return fail(Errc::protocol, "{} does not answer, and tells what nobody asked for",
+                     to_string(address_));
   }
   co_return replies;
 }

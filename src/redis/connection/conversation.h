@@ -39,6 +39,7 @@ class Conversation {
 
  private:
   Async<Reply> receive(Clock::time_point deadline);
+  Error broken(std::string_view unread) const;
 
   Address address_;
   std::unique_ptr<Transport> transport_;
@@ -46,6 +47,7 @@ class Conversation {
   std::deque<Reply> early_;  // pushes that came between the answers of an exchange
   std::string in_;
   std::size_t in_begin_ = 0;
+  std::size_t in_turn_ = 0;  // bytes that were read since others had their turn
 };
 
 // Makes conversations: everything that servers of one kind have in common.

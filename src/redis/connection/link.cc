@@ -15,7 +15,7 @@ using namespace asio::experimental::awaitable_operators;
 
 namespace {
 
-// Trying again does not help against these: whoever waits is told at once.
+// Retrying cannot fix these, so waiting calls fail at once.
 bool is_permanent(Errc code) {
   return code == Errc::denied || code == Errc::protocol || code == Errc::invalid;
 }
@@ -32,7 +32,7 @@ Clock::duration Backoff::next(double random) {
   return std::chrono::duration_cast<Clock::duration>(whole * (0.5 + random / 2));
 }
 
-// Asks an idle server whether it lives; any byte is answer enough.
+// Checks that an idle server is alive. Any byte is a sufficient answer.
 class Link::Ping final : public Call {
  public:
   Ping() : Call(Command("PING"), CallOptions()) {}
@@ -77,7 +77,7 @@ void Link::flush() {
     if (bytes.empty()) return;
     auto done = transport_->write(bytes);
     if (done.status == Transport::Done::closed) {
-      // Answers may still be there to be read; the read loop finds the end behind them.
+      // Answers may still be unread. The read loop reads them and then finds the end.
       write_closed_ = true;
       return;
     }
@@ -91,7 +91,7 @@ void Link::flush() {
 
 void Link::break_connection(Error why) {
   if (!problem_) problem_ = std::move(why);
-  transport_->close();  // the read loop sees it
+  transport_->close();  // the read loop notices
 }
 
 void Link::reconnect(std::string why) {
@@ -154,12 +154,18 @@ awaitable<Error> Link::serve() {
 
 awaitable<Error> Link::read_loop() {
   // A resumed caller may close the client; that reaches only loops that have all been started.
-  co_await asio::post(co_await asio::this_coro::executor, asio::use_awaitable);
-  for (;;) {
+  auto executor = co_await asio::this_coro::executor;
+  co_await asio::post(executor, asio::use_awaitable);
+  for (std::size_t in_turn = 0;;) {
+    if (in_turn >= Pipeline::turn_bytes) {  // TLS may have more without asking the socket
+      in_turn = 0;
+      co_await asio::post(executor, asio::use_awaitable);
+    }
     auto space = pipeline_.read_space();
     auto done = co_await receive(space);
     if (done.status == Transport::Done::closed) co_return transport_->why();
     if (done.status == Transport::Done::would_block) continue;
+    in_turn += done.bytes;
     flush_at_ = std::max<std::size_t>(16, pipeline_.in_flight() / 4);
     dispatching_ = true;
     auto understood = pipeline_.received(done.bytes, Clock::now());
@@ -180,7 +186,7 @@ awaitable<Transport::Done> Link::receive(std::span<char> space) {
         vigil_.paid();
         co_return done;
       }
-      co_await asio::post(executor, asio::use_awaitable);  // whoever has work goes first
+      co_await asio::post(executor, asio::use_awaitable);  // let other work run first
     }
     vigil_.was_in_vain();
   }
@@ -209,7 +215,7 @@ awaitable<Error> Link::keep_alive() {
     if (pipeline_.in_flight() > 0 && owed > settings_.silence_limit)
       co_return Error{
           Errc::unavailable,
-          fmt::format("{} has been silent for {} ms", to_string(address_),
+          fmt::format("{} has not answered for {} ms", to_string(address_),
                       std::chrono::duration_cast<std::chrono::milliseconds>(owed).count())};
     if (silence > settings_.ping_interval / 2 && !ping_->is_pending()) {
       ping_->set_deadline(Clock::time_point::max());

@@ -1,12 +1,13 @@
 #pragma once
-// The shared connection: a pipeline on a socket, made anew whenever it breaks.
+// The shared connection: a pipeline on a socket, reconnected whenever it breaks.
 //
-//   callers ─▶ Pipeline ─▶ flush ─▶ socket      When to write decides the throughput. One write per
+//   callers ─▶ Pipeline ─▶ flush ─▶ socket      Throughput depends on when we write. One write per
 //                 ▲                    │        command costs a system call each; one write per
-//                 └──── read loop ◀────┘        batch makes client and server take turns. So: at
-//                                               once when nothing is in flight; while answers are
-//                                               being handed out, whenever a part of the window has
-//                                               come together; and always at the end of a batch.
+//                 └──── read loop ◀────┘        batch makes client and server take turns. So we
+//                                               write at once when nothing is in flight; while
+//                                               answers are being delivered, whenever a part of the
+//                                               window has come together; and always at the end of
+//                                               a batch.
 //
 // Calls may be submitted at any time. Without a connection they wait for one until their deadline.
 #include <algorithm>
@@ -21,7 +22,7 @@
 
 namespace warren::redis {
 
-// Finds the server and opens a connection to it: a fixed address, or whoever is the primary now.
+// Finds the server and connects to it: a fixed address, or the current primary.
 class Connector {
  public:
   virtual ~Connector() = default;
@@ -30,14 +31,14 @@ class Connector {
 
 class Link;
 
-// What a topology wants to know about its connections.
+// Reports the events of a connection to its topology.
 class LinkOwner {
  public:
   virtual ~LinkOwner() = default;
-  // Complete the call, or submit it somewhere.
+  // Must complete the call or submit it somewhere.
   virtual void on_refused(Link& link, Call& call, Reply error) = 0;
   virtual void on_connected(Link&) {}
-  // An attempt failed or a connection broke.
+  // An attempt failed, or a connection broke.
   virtual void on_broken(Link&, const Error&) {}
 };
 
@@ -45,9 +46,9 @@ struct LinkCounters {
   std::uint64_t connects = 0, connect_failures = 0;
 };
 
-// Whether to look for an answer for a moment before going to sleep. Where the server is near and
-// has a core of its own, waking up takes longer than the answer. Where looking was in vain, it is
-// tried again ever more rarely.
+// Decides whether to poll for an answer briefly before sleeping. If the server is close and has a
+// core of its own, waking up takes longer than the answer. After each poll in vain, the next one
+// waits longer.
 class Vigil {
  public:
   static constexpr auto length = 100us;
@@ -69,20 +70,20 @@ class Link final : PipelineOwner {
        LinkOwner& owner);
   ~Link();
 
-  // Takes the call; it is completed later, never before this returns.
+  // Takes the call and completes it later, never before this returns.
   void submit(Call& call);
-  // The server is no longer the right one: breaks the connection and finds the right one.
+  // Breaks the connection, because the server is no longer the right one, and finds the right one.
   void reconnect(std::string why);
-  // All calls that are not sent yet, to be routed anew.
+  // Takes all calls that are not sent yet, so that they can be routed again.
   void take_waiting(CallList& into) { pipeline_.take_waiting(into); }
 
-  // Works until it is cancelled; then completes every call with Errc::cancelled.
+  // Runs until cancelled, then completes every call with Errc::cancelled.
   awaitable<void> run();
 
   bool is_connected() const { return transport_ != nullptr; }
-  // Of the current or the last connection.
+  // The address of the current or last connection.
   const Address& address() const { return address_; }
-  // Why there is no connection; no value when there is one or none was tried.
+  // Why there is no connection. Empty while connected, and before the first attempt.
   const std::optional<Error>& problem() const { return problem_; }
   std::size_t pending() const { return pipeline_.waiting() + pipeline_.in_flight(); }
   const Pipeline& pipeline() const { return pipeline_; }
@@ -124,8 +125,8 @@ class Link final : PipelineOwner {
   LinkCounters counters_;
 };
 
-// Waits between attempts: doubling, bounded, and spread so that a thousand clients do not come
-// back in the same millisecond.
+// The pause between attempts: doubling, bounded, and randomised so that a thousand clients do not
+// reconnect in the same millisecond.
 class Backoff {
  public:
   Backoff(Clock::duration least, Clock::duration most) : least_(least), most_(most) {}

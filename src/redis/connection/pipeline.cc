@@ -12,6 +12,11 @@ constexpr std::size_t read_buffer_bytes = 64u << 10;
 constexpr std::size_t portion_bytes = 64u << 10;
 // A buffer that one large value made larger is given back.
 constexpr std::size_t most_kept_bytes = 1u << 20;
+// An answer of which this much has arrived is under way, however slow the link is.
+constexpr std::size_t progress_bytes = 64u << 10;
+// An answer to a caller that has left ends the connection if it is larger than this and takes longer.
+constexpr std::size_t most_stray_bytes = 1u << 20;
+constexpr auto most_stray_time = 1s;
 constexpr std::string_view asking = "*1\r\n$6\r\nASKING\r\n";
 
 }  // namespace
@@ -112,7 +117,7 @@ std::span<char> Pipeline::read_space() {
     in_.swap(smaller);
   }
   if (in_.size() < room) in_.resize(room);
-  return std::span(in_).subspan(in_end_);
+  return std::span(in_).subspan(in_end_, std::min(in_.size() - in_end_, turn_bytes));
 }
 
 Result<> Pipeline::received(std::size_t bytes, Clock::time_point now) {
@@ -121,6 +126,9 @@ Result<> Pipeline::received(std::size_t bytes, Clock::time_point now) {
   counters_.bytes_in += bytes;
   last_received_ = now;
   sample_wanted_ = true;
+  unfinished_ += bytes;
+  auto front = first_;
+  bool is_stray = first_ != last_ && !slot(first_).call;
   while (in_begin_ < in_end_) {
     Reply reply;
     auto progress =
@@ -129,9 +137,29 @@ Result<> Pipeline::received(std::size_t bytes, Clock::time_point now) {
     if (progress.status == Parser::Status::incomplete) break;
     if (progress.status == Parser::Status::broken)
       return fail(Errc::protocol, "{}", parser_.problem());
+    unfinished_ = in_end_ - in_begin_;
     auto dispatched = dispatch(std::move(reply));
     if (!dispatched) return dispatched;
   }
+  return watch_unfinished(front, is_stray, bytes);
+}
+
+// The calls behind an endless answer must not wait for ever. If no caller waits for that answer any more,
+// the connection is given up, and those calls get a new one.
+Result<> Pipeline::watch_unfinished(std::uint64_t front, bool is_stray, std::size_t bytes) {
+  if (parser_.is_within_push()) unfinished_ = 0;
+  if (unfinished_ >= progress_bytes) {
+    unfinished_ = 0;
+    last_progress_ = last_received_;
+  }
+  if (first_ != front || !is_stray) {
+    stray_ = 0;
+    return ok;
+  }
+  if (stray_ == 0) stray_since_ = last_received_;
+  stray_ += bytes;
+  if (stray_ > most_stray_bytes && last_received_ - stray_since_ > most_stray_time)
+    return fail(Errc::unavailable, "an answer that nobody waits for any more does not end");
   return ok;
 }
 
@@ -142,6 +170,7 @@ Result<> Pipeline::dispatch(Reply reply) {
   }
   if (first_ == last_)
     return fail(Errc::protocol, "an answer to no question: {}", to_string(reply));
+  last_progress_ = last_received_;
   Slot& front = slot(first_);
   Call* call = front.call;
   if (front.left > 1) {
@@ -237,6 +266,7 @@ void Pipeline::on_disconnect(const Error& why) {
   out_.clear();
   out_sent_ = 0;
   in_begin_ = in_end_ = 0;
+  unfinished_ = stray_ = 0;
   parser_ = Parser(limits_.parser);
   for (; first_ != last_; ++first_) {
     Call* call = slot(first_).call;

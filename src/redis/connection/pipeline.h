@@ -72,8 +72,10 @@ class Pipeline {
   std::string_view to_write(Clock::time_point now);
   void wrote(std::size_t bytes);
 
-  // Where the next bytes go, then how many came. Completes the calls that were answered, before it
-  // returns. Errc::protocol: the stream cannot be trusted any more.
+  static constexpr std::size_t turn_bytes = 256u << 10;
+  // Where the next bytes go, then how many came: at most turn_bytes, so that others get their
+  // turn. Completes the calls that were answered, before it returns. Errc::protocol: the stream
+  // cannot be trusted any more; unavailable: an answer to a caller that has left does not end.
   std::span<char> read_space();
   Result<> received(std::size_t bytes, Clock::time_point now);
 
@@ -89,8 +91,9 @@ class Pipeline {
   // Gives all waiting calls away, to be routed anew.
   void take_waiting(CallList& into) { into.put_before(waiting_); }
 
-  // The server owes an answer since then, if it owes one at all.
-  Clock::time_point busy_since() const { return std::max(busy_since_, last_received_); }
+  // Since when the server owes an answer, if it owes one at all: since it was asked, since its last
+  // answer, or since 64 KiB of one arrived. A trickle and pushes do not count.
+  Clock::time_point busy_since() const { return std::max(busy_since_, last_progress_); }
   std::size_t waiting() const { return waiting_.size(); }
   std::size_t in_flight() const { return last_ - first_; }
   Clock::time_point last_received() const { return last_received_; }
@@ -109,6 +112,7 @@ class Pipeline {
   void forget(Call& call);
   Result<> dispatch(Reply reply);
   void sample(Clock::duration round_trip);
+  Result<> watch_unfinished(std::uint64_t front, bool is_stray, std::size_t bytes);
 
   PipelineOwner& owner_;
   PipelineLimits limits_;
@@ -124,6 +128,10 @@ class Pipeline {
   Clock::time_point wake_at_ = Clock::time_point::max();
   Clock::time_point last_received_{};
   Clock::time_point busy_since_{};
+  Clock::time_point last_progress_{};
+  std::size_t unfinished_ = 0;  // bytes of an incomplete reply since the last progress
+  std::size_t stray_ = 0;  // bytes that came while the next answer was for a caller that has left
+  Clock::time_point stray_since_{};
   bool sample_wanted_ = false;  // once per read: a clock is not looked at for each call
   PipelineCounters counters_;
 };

@@ -41,7 +41,7 @@ struct TestCall : Call {
   std::function<void()> then;
 };
 
-// A connection in the hands of the test: what was written, and whatever we like as the answer.
+// A connection controlled by the test: it sees what was written and chooses the answers.
 struct Wire {
   explicit Wire(PipelineLimits limits = {}) : pipeline(owner, limits) {}
   ~Wire() {
@@ -96,7 +96,7 @@ TEST_CASE("a caller that leaves takes nobody else's answer with it") {
     REQUIRE(wire.pipeline.submit(impatient));
     REQUIRE(wire.pipeline.submit(last));
     wire.write_all();
-  }  // its frame is gone; its answer is still to come
+  }  // its frame is gone; its answer has yet to come
   REQUIRE(wire.answer("+1\r\n+2\r\n+3\r\n"));
   CHECK(first.answer == "1");
   CHECK(last.answer == "3");
@@ -311,6 +311,74 @@ TEST_CASE("a slow socket does not turn waiting calls into bytes that cannot be t
   CHECK(wire.pipeline.waiting() > 90);
 }
 
+TEST_CASE(
+    "the server owes an answer until it gives one, or a good part of one, whatever else it says") {
+  Wire wire;
+  TestCall call("A"), next("B");
+  REQUIRE(wire.pipeline.submit(call));
+  wire.write_all();
+  auto asked = wire.now;
+  CHECK(wire.pipeline.busy_since() == asked);
+  wire.now += 1s;
+  REQUIRE(wire.answer(">1\r\n+x\r\n*2\r\n"));
+  CHECK(wire.pipeline.busy_since() == asked);
+  std::string push = ">20000\r\n";
+  for (int i = 0; i < 20'000; ++i) push += "|0\r\n:1\r\n";
+  SUBCASE("a good part of one") {
+    REQUIRE(wire.answer("$100000\r\n" + std::string(70'000, 'x')));
+    CHECK(wire.pipeline.busy_since() == wire.now);
+  }
+  SUBCASE("all of it") {
+    REQUIRE(wire.answer(":1\r\n:2\r\n"));
+    CHECK(wire.pipeline.busy_since() == wire.now);
+    REQUIRE(wire.pipeline.submit(next));
+    wire.write_all();
+    wire.now += 1s;
+    REQUIRE(wire.answer(push));
+    CHECK(wire.pipeline.busy_since() == wire.now - 1s);
+  }
+}
+
+TEST_CASE(
+    "an answer that nobody waits for may be large or slow; one without an end ends the link") {
+  Wire wire;
+  {
+    TestCall gone("A");
+    REQUIRE(wire.pipeline.submit(gone));
+    wire.write_all();
+  }
+  TestCall behind("B");
+  REQUIRE(wire.pipeline.submit(behind));
+  wire.write_all();
+  const std::string part(700'000, 'x');
+  REQUIRE(wire.answer("$4200000\r\n"));
+  SUBCASE("large, and fast") {
+    for (int i = 0; i < 6; ++i) REQUIRE(wire.answer(part));
+    REQUIRE(wire.answer("\r\n+mine\r\n"));
+    CHECK(behind.answer == "mine");
+  }
+  SUBCASE("slow, and small") {
+    wire.now += 1h;
+    REQUIRE(wire.answer(part));
+  }
+  SUBCASE("both") {
+    REQUIRE(wire.answer(part));
+    wire.now += 2s;
+    auto received = wire.answer(part);
+    REQUIRE(!received);
+    CHECK(received.error().code == Errc::unavailable);
+  }
+}
+
+TEST_CASE("no turn takes more than 256 KiB, however much there is") {
+  Wire wire;
+  TestCall call("A");
+  REQUIRE(wire.pipeline.submit(call));
+  wire.write_all();
+  REQUIRE(wire.answer("$100000000\r\n" + std::string(3'000'000, 'x')));
+  CHECK(wire.pipeline.read_space().size() == Pipeline::turn_bytes);
+}
+
 TEST_CASE("callers come, leave, time out and lose connections at random: each ends exactly once") {
   for (unsigned seed = 0; seed < 200; ++seed) {
     CAPTURE(seed);
@@ -318,7 +386,7 @@ TEST_CASE("callers come, leave, time out and lose connections at random: each en
     auto dice = [&](unsigned n) { return random() % n == 0; };
     Wire wire({.calls = 50, .bytes = 100'000});
     std::vector<std::unique_ptr<TestCall>> calls;
-    std::vector<std::string> asked;  // what the server still has to answer, of this connection
+    std::vector<std::string> asked;  // what the server still has to answer on this connection
     std::size_t ended = 0;
     for (int step = 0; step < 300; ++step) {
       if (dice(2)) {

@@ -20,13 +20,14 @@ namespace {
 
 using asio::ip::tcp;
 
-// A resolver that hangs holds a thread for up to half a minute; reconnects must not pile them up.
+// A resolver that hangs holds a thread for up to half a minute. Reconnects must not pile up
+// threads.
 constexpr int most_lookups = 32;
 std::atomic<int> lookups = 0;
 
-// getaddrinfo on a thread of its own. Rejected: Asio's resolver, because all lookups of a process
-// queue behind one that hangs, and the end of the io_context waits for it. Here the thread knows
-// nothing of Asio: it shares this with whoever waits, and closes a pipe when it is done.
+// Runs getaddrinfo on a thread of its own. Rejected: Asio's resolver, because one hanging lookup
+// delays all others in the process and blocks the shutdown of the io_context. This thread does not
+// use Asio: it shares this struct with the waiting coroutine, and closes a pipe when it is done.
 struct Lookup {
   std::string host;
   std::string port;
@@ -70,7 +71,7 @@ Async<std::vector<Endpoint>> look_up(Address address) {
   if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0)
     co_return fail(Errc::unavailable, "{}", std::strerror(errno));
   asio::posix::stream_descriptor pipe(co_await asio::this_coro::executor, ends[0]);
-  auto lookup = std::make_shared<Lookup>();  // owned by the thread and by this frame alike
+  auto lookup = std::make_shared<Lookup>();  // shared by the thread and this frame
   lookup->host = address.host;
   lookup->port = std::to_string(address.port);
   lookup->finished = ends[1];

@@ -1,5 +1,5 @@
 #pragma once
-// From an address to the socket addresses behind it.
+// Resolves an address into socket addresses.
 #include <boost/asio/generic/stream_protocol.hpp>
 #include <vector>
 
@@ -10,7 +10,7 @@ namespace warren::redis {
 
 using Endpoint = asio::generic::stream_protocol::endpoint;
 
-// At least one, in the order in which they are to be tried. Leaves at once when it is cancelled,
+// Returns at least one endpoint, in the order to try them. Leaves at once when it is cancelled,
 // although the system's resolver cannot be interrupted. Errors: unavailable, overloaded.
 Async<std::vector<Endpoint>> resolve(Address address);
 

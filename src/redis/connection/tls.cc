@@ -37,8 +37,8 @@ bool is_ip(const std::string& name) {
 
 bool is_transient(int error) { return error == EAGAIN || error == EWOULDBLOCK || error == EINTR; }
 
-// OpenSSL judges an operation by what it finds in the thread's queue of errors, and so do we by
-// errno: both must be empty before.
+// OpenSSL judges an operation by the thread's error queue, and we judge it by errno. Both must be
+// clear beforehand.
 void clear_errors() {
   ERR_clear_error();
   errno = 0;
@@ -52,17 +52,17 @@ std::unique_ptr<BIO, int (*)(BIO*)> text_bio(const std::string& text) {
 
 using Certificate = std::unique_ptr<X509, void (*)(X509*)>;
 
-// All certificates of a PEM text, up to the first that is none.
+// All certificates in a PEM text, up to the first part that is not one.
 std::vector<Certificate> certificates_in(const std::string& text) {
   std::vector<Certificate> found;
   auto bio = text_bio(text);
   while (auto* each = PEM_read_bio_X509(bio.get(), nullptr, nullptr, nullptr))
     found.emplace_back(each, X509_free);
-  ERR_clear_error();  // the end of the text is one
+  ERR_clear_error();  // the end of the text is reported as an error
   return found;
 }
 
-// OpenSSL says little about files, so look first.
+// OpenSSL's file errors say little, so check the file first.
 Result<> check_readable(const std::string& path) {
   int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   char byte;
@@ -129,7 +129,7 @@ struct TlsContext::State {
       if (auto readable = check_readable(*path); !readable) return readable;
     if (SSL_CTX_use_certificate_chain_file(context.get(), cert.c_str()) != 1)
       return fail(Errc::invalid, "{} holds no PEM certificate that can be used", cert);
-    // Without this OpenSSL would ask for the passphrase on the terminal.
+    // Without this, OpenSSL would ask for the passphrase on the terminal.
     SSL_CTX_set_default_passwd_cb(context.get(), [](char*, int, int, void*) { return -1; });
     ERR_clear_error();
     if (SSL_CTX_use_PrivateKey_file(context.get(), key.c_str(), SSL_FILETYPE_PEM) == 1) return ok;
@@ -150,7 +150,7 @@ struct TlsStream::Hooks {
     auto& sessions = stream.state_->sessions;
     if (sessions.size() >= most_sessions) sessions.clear();
     sessions[stream.session_].reset(session);
-    return 1;  // ours now
+    return 1;  // we own it now
   }
 
   static int on_certificate_request(SSL* ssl, X509**, EVP_PKEY**) {
@@ -189,7 +189,7 @@ struct TlsStream::Hooks {
     return bio;
   }
 
-  // Only here are both the reason and the certificate at hand.
+  // The only place where both the reason and the certificate are available.
   static int on_verified(int accepted, X509_STORE_CTX* store) {
     if (accepted) return accepted;
     auto* ssl =
@@ -277,8 +277,9 @@ TlsStream::TlsStream(const TlsContext& context, const Address& address, int sock
 TlsStream::~TlsStream() {
   if (!is_established_) return;
   say_goodbye();
-  // A session counts as spoilt, and is not resumed, unless both ends said goodbye. In Redis'
-  // protocol every reply has a length, so that a cut connection cannot be mistaken for a whole one.
+  // OpenSSL does not resume a session unless both ends closed it properly. In Redis' protocol every
+  // reply has a length, so a cut connection cannot pass for a complete one. So pretend that both
+  // did.
   SSL_set_shutdown(ssl_.get(), SSL_SENT_SHUTDOWN | SSL_RECEIVED_SHUTDOWN);
 }
 
@@ -299,7 +300,7 @@ TlsStream::Step TlsStream::shake_hands() {
   auto flushed = flush();
   if (step != Step::failed && flushed != Step::done) step = flushed;
   is_established_ = step == Step::done;
-  // Whatever it was: the next attempt shall not fail for the memory of a session.
+  // Whatever the cause, a cached session must not make the next attempt fail.
   if (step == Step::failed) state_->sessions.erase(session_);
   return step;
 }
@@ -368,10 +369,10 @@ TlsStream::Step TlsStream::step_after(int status) {
       return lost(error_number);
   }
   auto reason = ERR_peek_error();
-  // TLS 1.2 has no alert of its own for a missing certificate.
+  // TLS 1.2 has no specific alert for a missing certificate.
   bool is_about_cert =
       is_asked_for_cert_ && ERR_GET_REASON(reason) == SSL_R_SSLV3_ALERT_HANDSHAKE_FAILURE;
-  // The fault of the server's certificate was put into words when it was found.
+  // If verification failed, on_verified() has already described the fault.
   if (ERR_GET_REASON(reason) != SSL_R_CERTIFICATE_VERIFY_FAILED)
     why_ = is_about_cert ? certificate_needed(state_->settings)
                          : tls_failure(reason, state_->settings);
@@ -379,10 +380,10 @@ TlsStream::Step TlsStream::step_after(int status) {
 }
 
 TlsStream::Step TlsStream::lost(int error_number) {
-  // What failed first says most: after a write that failed, a read only finds the end.
+  // The first failure says most: after a failed write, a read only finds the end.
   if (!why_.what.empty()) return Step::failed;
   why_ = lost_connection(error_number);
-  // TLS 1.3 tells of a missing certificate only after the handshake, and the alert may get lost.
+  // TLS 1.3 reports a missing certificate only after the handshake, and that alert may get lost.
   if (is_asked_for_cert_ && !is_heard_) {
     why_ = certificate_needed(state_->settings);
   } else if (!is_established_) {

@@ -18,7 +18,7 @@ namespace warren::redis {
 
 namespace {
 
-// A certificate is written by others: control characters stay out of our logs.
+// Certificates come from outside, so control characters in them must not reach our logs.
 std::string masked(std::string text) {
   for (auto& c : text)
     if (c < ' ' || c > '~') c = '?';
@@ -43,7 +43,7 @@ std::string text_of(const GENERAL_NAME& name) {
   return "";
 }
 
-// Whom a certificate is for, as far as it matters here.
+// The names that a certificate is valid for, as far as they matter here.
 std::string names_in(X509* certificate) {
   std::vector<std::string> texts;
   std::unique_ptr<GENERAL_NAMES, void (*)(GENERAL_NAMES*)> names(

@@ -1,5 +1,5 @@
 #pragma once
-// Why a connection could not be made or was lost, for people: OpenSSL's own words help few.
+// Explains to people why a connection failed or was lost. OpenSSL's own messages help few.
 #include <string>
 
 #include "base/error.h"
@@ -9,16 +9,16 @@ typedef struct x509_store_ctx_st X509_STORE_CTX;
 
 namespace warren::redis {
 
-// From an errno; 0 for a connection that the server closed.
+// From an errno; 0 means that the server closed the connection.
 Error lost_connection(int error_number);
 
-// From OpenSSL's queue of errors: not TLS at all, no common version, an alert from the server.
+// From OpenSSL's error queue: no TLS at all, no common version, or an alert from the server.
 Error tls_failure(unsigned long reason, const TlsSettings& settings);
 Error certificate_needed(const TlsSettings& settings);
-// One of the two does not accept the certificate of the other.
+// One side does not accept the other's certificate.
 Error not_trusted(std::string what, const TlsSettings& settings);
 
-// What is wrong with the server's certificate, of which `name` was expected.
+// What is wrong with the server's certificate, which should be valid for `name`.
 std::string certificate_fault(X509_STORE_CTX* store, const std::string& name,
                               const TlsSettings& settings);
 

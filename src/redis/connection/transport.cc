@@ -16,8 +16,8 @@ namespace warren::redis {
 
 namespace {
 
-// A peer that vanished without a word is noticed after 15 s + 3 * 5 s when we are silent too, and
-// after 15 s when it owes us acknowledgements.
+// A peer that vanishes without closing is detected after 15 s + 3 * 5 s if we are silent too, and
+// after 15 s if it owes us acknowledgements.
 void set_options(int socket) {
   struct Option {
     int level, name, value;
@@ -48,14 +48,14 @@ Error dial_error(const boost::system::error_code& error) {
   }
 }
 
-// How long a step took before its time was up, for the error.
+// The error for a step that timed out, with the time it took.
 Error no_answer(std::string_view step, Clock::time_point since) {
   auto time = std::chrono::round<std::chrono::milliseconds>(Clock::now() - since);
   return {Errc::timeout, fmt::format("no answer to {} within {} ms", step, time.count())};
 }
 
-// One line for all the attempts. Code and cause are those of the first which failed for a better
-// reason than time.
+// Combines all attempts into one line. Code and cause come from the first that failed for a reason
+// other than time.
 Error all_failed(const Address& address, const std::vector<std::pair<Endpoint, Error>>& attempts) {
   Error all{Errc::timeout, to_string(address)};
   auto separator = ": ";
@@ -120,8 +120,8 @@ Async<std::unique_ptr<Transport>> Transport::connect_to(Endpoint endpoint, const
   co_return std::unexpected(shaken.error());
 }
 
-// A plain Redis does not answer a TLS greeting: to it that is a command whose end is missing. So
-// after a long silence ask it plainly, while the handshake goes on.
+// A plain Redis does not answer a TLS greeting: it takes it for an incomplete command. So after a
+// long silence, probe it without TLS while the handshake continues.
 Async<> Transport::shake_hands_or_doubt(Endpoint endpoint) {
   using namespace asio::experimental::awaitable_operators;
   if (!tls_->is_silent()) co_return co_await shake_hands();
@@ -154,9 +154,8 @@ Async<> Transport::dial(Endpoint endpoint) {
   if (family != AF_UNIX) set_options(fd_);
   co_await socket_.async_connect(endpoint, asio::redirect_error(asio::use_awaitable, error));
   if (error) co_return std::unexpected(dial_error(error));
-  // Connecting made Asio listen for "writable" for good, and it would be woken for that with every
-  // wait for an answer. Taken back and handed over again, the socket is listened to for reading
-  // only.
+  // Connecting made Asio watch for "writable" permanently, so every wait for an answer would wake
+  // for that. Releasing the socket and assigning it again makes Asio watch only for reading.
   socket_.release(error);
   if (!error) socket_.assign(endpoint.protocol(), fd_, error);
   if (error) {
@@ -165,10 +164,10 @@ Async<> Transport::dial(Endpoint endpoint) {
   }
 
   auto peer = socket_.remote_endpoint(error);
-  // Asio takes a unix socket whose queue of connections is full for connected.
+  // Asio reports a connection to a unix socket whose accept queue is full as established.
   if (error) co_return fail(Errc::unavailable, "too many connections wait to be accepted");
   auto self = socket_.local_endpoint(error);
-  // Where nothing listens, TCP may connect a port of the ephemeral range with itself.
+  // If nothing listens on a port in the ephemeral range, TCP may connect the port to itself.
   if (family != AF_UNIX && self == peer)
     co_return std::unexpected(dial_error(asio::error::connection_refused));
   local_name_ = to_string(self);
@@ -212,7 +211,7 @@ awaitable<Transport::Done> Transport::receive(std::span<char> into) {
     co_await wait_readable();
     co_return read(into);
   }
-  // A wait alone would tell epoll each time what to wait for; this tells it once.
+  // A separate wait would re-arm epoll each time. async_receive registers once.
   boost::system::error_code error;
   auto got = co_await socket_.async_receive(asio::buffer(into.data(), into.size()),
                                             asio::redirect_error(asio::use_awaitable, error));
@@ -222,7 +221,7 @@ awaitable<Transport::Done> Transport::receive(std::span<char> into) {
   co_return take(error ? -1 : ssize_t(got), error.value());
 }
 
-// What recv said.
+// Interprets the result of recv.
 Transport::Done Transport::take(ssize_t got, int error) {
   if (got > 0) {
     is_heard_ = true;
@@ -233,7 +232,7 @@ Transport::Done Transport::take(ssize_t got, int error) {
   auto reason = lost_connection(error);
   if (!is_heard_ && (error == 0 || error == ECONNRESET))
     reason.what += " without a word; it may want TLS";
-  // What a write said before this says more: after it a read only finds the end.
+  // The reason from an earlier write says more: after it, a read only finds the end.
   return lost(why_.what.empty() ? reason : why_);
 }
 
@@ -255,7 +254,7 @@ Transport::Done Transport::read_tls(std::span<char> into) {
   std::size_t bytes = 0;
   auto step = tls_->read(into, bytes);
   may_hold_bytes_ = step == TlsStream::Step::done;
-  // What a write waited for may be among what was just read.
+  // The data that a write was waiting for may have just been read.
   write_wants_read_ = false;
   if (bytes > 0) return {Done::some, bytes};
   ended_well_ = tls_->heard_goodbye();
@@ -267,7 +266,7 @@ Transport::Done Transport::write_tls(std::string_view bytes) {
   std::size_t taken = 0;
   auto step = tls_->write(bytes, taken);
   write_wants_read_ = step == TlsStream::Step::wants_read;
-  // It may have read ahead in search of the server's answer.
+  // While waiting for the server, the write may have read ahead.
   if (write_wants_read_) may_hold_bytes_ = true;
   if (taken > 0) return {Done::some, taken};
   if (step != TlsStream::Step::failed) return {Done::would_block};

@@ -1,8 +1,8 @@
 #pragma once
-// Bytes to and from one server, over TCP, TLS or a unix socket; never blocks.
+// Bytes to and from one server, over TCP, TLS or a unix socket. Never blocks.
 //
-// Reading and writing are plain calls that say `would_block`; waiting is done by the socket, so
-// that one read serves hundreds of replies and the TLS layer needs no second event loop.
+// Reading and writing are plain calls that return `would_block`; only the socket waits. So one read
+// serves hundreds of replies, and the TLS layer needs no event loop of its own.
 #include <boost/asio/generic/stream_protocol.hpp>
 #include <memory>
 #include <span>
@@ -16,10 +16,10 @@ namespace warren::redis {
 
 class Transport {
  public:
-  // Resolves, connects and shakes hands. Tries the addresses of a name one after the other, each
-  // for its share of the time. TCP_NODELAY, keepalive and TCP_USER_TIMEOUT are set. Errors, each
-  // beginning with the address: unavailable, timeout, denied (the certificate: expired, wrong name,
-  // unknown issuer, in words; or the unix socket's permissions), protocol (not a TLS server).
+  // Resolves, connects and does the handshakes. Tries the addresses of a name in turn, each for its
+  // share of the time. Sets TCP_NODELAY, keepalive and TCP_USER_TIMEOUT. Every error starts with
+  // the address: unavailable, timeout, denied (the certificate: expired, wrong name, unknown
+  // issuer, in words; or the unix socket's permissions), protocol (not a TLS server).
   static Async<std::unique_ptr<Transport>> connect(Address address, const TlsContext* tls,
                                                    Clock::time_point deadline);
   ~Transport();
@@ -28,29 +28,29 @@ class Transport {
 
   struct Done {
     enum Status { some, would_block, closed } status;  // closed: see why()
-    std::size_t bytes = 0;                             // some: at least 1
+    std::size_t bytes = 0;                             // with `some`: at least 1
   };
-  // Fewer bytes than fit mean that no more are there now.
+  // If fewer bytes are read than fit, no more are available now.
   Done read(std::span<char> into);
-  // Waits for bytes and reads them, with fewer system calls than wait_readable() and read(). Says
-  // would_block when it was woken in vain or cancelled; bytes that came in the moment of the
-  // cancellation are lost.
+  // Waits for bytes and reads them, with fewer system calls than wait_readable() and read().
+  // Returns would_block after a spurious wakeup or when cancelled. Bytes that arrive at the moment
+  // of the cancellation are lost.
   awaitable<Done> receive(std::span<char> into);
-  // What was not taken must be the beginning of the next write. When it says closed, go on reading:
-  // what the server said last is often the reason.
+  // The next write must start with the bytes that were not taken. If it returns closed, keep
+  // reading: the server's last message is often the reason.
   Done write(std::string_view bytes);
   // Why the connection is closed. Errors: unavailable, denied, protocol.
   const Error& why() const { return why_; }
 
-  // After a read said closed: whether the peer ended in good order, so that nothing is missing.
+  // After a read returned closed: whether the peer closed properly, so that nothing is missing.
   bool ended_well() const { return ended_well_; }
 
-  // Until read() (or write()) may do something; at times too early. Also returns, without throwing,
-  // when the socket is closed or the caller cancelled.
+  // Waits until read() (or write()) may make progress, and sometimes returns too early. Also
+  // returns, without throwing, when the socket is closed or the caller is cancelled.
   awaitable<void> wait_readable();
   awaitable<void> wait_writable();
 
-  // Ends both directions at once and wakes who waits; a later read() or write() says closed.
+  // Ends both directions at once and wakes all waiters. Later reads and writes return closed.
   void close();
   const std::string& local_name() const { return local_name_; }  // for logs: 127.0.0.1:40312
 
@@ -64,7 +64,7 @@ class Transport {
   Async<> dial(Endpoint endpoint);
   Async<> shake_hands();
   Async<> shake_hands_or_doubt(Endpoint endpoint);
-  // Returns only when there is one.
+  // Returns only if it finds one.
   static awaitable<void> find_plain_redis(Endpoint endpoint);
   awaitable<void> wait(Socket::wait_type what);
   Done take(ssize_t got, int error);
@@ -73,10 +73,10 @@ class Transport {
   Done lost(Error why);
 
   Socket socket_;
-  int fd_ = -1;  // that of the socket while it is connected
+  int fd_ = -1;  // the socket's descriptor while connected
   std::unique_ptr<TlsStream> tls_;
-  bool may_hold_bytes_ = false;    // TLS reads ahead, and of that the socket knows nothing
-  bool write_wants_read_ = false;  // TLS may have to hear the server out before it can write
+  bool may_hold_bytes_ = false;    // TLS reads ahead, and the socket does not know those bytes
+  bool write_wants_read_ = false;  // TLS may have to read from the server before it can write
   bool is_heard_ = false;
   bool ended_well_ = false;
   Error why_{Errc::unavailable, ""};

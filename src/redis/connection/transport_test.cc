@@ -60,7 +60,7 @@ awaitable<void> send(Transport& transport, std::string bytes, int& waits) {
   }
 }
 
-// Fewer bytes than asked for when the connection ended.
+// Returns fewer bytes than asked for if the connection ended.
 awaitable<std::string> receive(Transport& transport, std::size_t size) {
   std::string bytes(size, '\0');
   std::size_t got = 0;
@@ -70,7 +70,7 @@ awaitable<std::string> receive(Transport& transport, std::size_t size) {
     if (done.status == Transport::Done::closed) break;
     got += done.bytes;
     if (done.status == Transport::Done::some) REQUIRE(done.bytes > 0);
-    // Also after a short read, which says that no more was there.
+    // Also after a short read, since that means no more was available.
     if (done.bytes < room) co_await transport.wait_readable();
   }
   bytes.resize(got);
@@ -137,8 +137,8 @@ struct Listener {
   Address address() const { return {"127.0.0.1", port, ""}; }
 };
 
-// A TLS server on a thread, made of blocking calls, for what Redis does not do: it asks for new
-// keys after every 64 KiB of what it echoes, and tells which sessions were resumed.
+// A TLS server on a thread, with blocking calls, for what Redis does not do: it asks for new keys
+// after every 64 KiB that it echoes, and reports which sessions were resumed.
 class EchoServer {
  public:
   EchoServer(const CertificatePair& pair, int connections)
@@ -155,7 +155,7 @@ class EchoServer {
   }
 
   Address address() const { return listener_.address(); }
-  // After the last connection.
+  // Call it after the last connection.
   std::string resumed() {
     thread_.join();
     return resumed_;
@@ -317,7 +317,7 @@ TEST_CASE("without verification any certificate is accepted") {
 
 TEST_CASE("a server that requires a client certificate is told from one that is down") {
   Certificates certificates, others;
-  // TLS 1.3 tells after the handshake, at the first read; 1.2 within it.
+  // TLS 1.3 reports it after the handshake, at the first read; TLS 1.2 during the handshake.
   for (auto version : {"TLSv1.2", "TLSv1.3"}) {
     CAPTURE(version);
     RedisServer server({.tls = &certificates,
@@ -451,7 +451,7 @@ TEST_CASE("where nothing listens, every address that was tried is reported") {
 
 TEST_CASE("a name that nobody has is reported") {
   run([]() -> awaitable<void> {
-    // No part of a name is that long, so that the resolver knows without asking anybody.
+    // No label of a name may be that long, so the resolver rejects it without a query.
     Address address{std::string(64, 'a') + ".invalid", 6379, ""};
     auto error = co_await refusal(address, nullptr);
     check(error, Errc::unavailable, to_string(address) + ": there is no host of that name");
@@ -459,7 +459,7 @@ TEST_CASE("a name that nobody has is reported") {
 }
 
 TEST_CASE("a host that swallows connection attempts costs no more than the deadline") {
-  // When its queue is full, Linux drops further attempts.
+  // When its accept queue is full, Linux drops further attempts.
   Listener listener(0);
   std::vector<int> fillers;
   sockaddr_in target{};
@@ -516,7 +516,7 @@ TEST_CASE("a TLS server that is slow to answer has until the deadline") {
   link.delay(Direction::to_client, 1200ms);
   run([](FaultyLink& slow, TlsContext tls) -> awaitable<void> {
     Address address{"127.0.0.1", slow.port(), ""};
-    // After a second of silence it is asked whether it is a plain Redis.
+    // After a second of silence, we probe whether the server is a plain Redis.
     auto transport = co_await connect(address, &tls);
     REQUIRE_MESSAGE(transport, transport.error().what);
     co_await check_pong(**transport);
@@ -585,7 +585,7 @@ TEST_CASE("a server that was met before resumes its session") {
   auto visit = [](Address address, TlsContext& tls) -> awaitable<void> {
     auto transport = co_await connect(address, &tls);
     REQUIRE(transport);
-    // Sessions are handed out after the handshake, before the first byte.
+    // Sessions are issued after the handshake, before the first byte.
     CHECK(co_await ask(**transport, "hello", 5) == "hello");
   };
   auto known = trusting(certificates), stranger = trusting(certificates);
@@ -762,7 +762,7 @@ TEST_CASE("an io_context that ends in the midst of connecting takes everything w
   wait_for(10s, "all descriptors are closed", [&] { return open_descriptors() == before; });
 }
 
-// Run by the next test case in a network of its own.
+// The next test case runs this one in a network namespace of its own.
 TEST_CASE("victim: a name server that never answers" * doctest::skip()) {
   int silent = ::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
   sockaddr_in address{};
@@ -802,7 +802,7 @@ TEST_CASE("neither a silent name server nor a connection to itself holds up a co
                   .log = folder.path() / "log"});
   int code = victim.wait(30s);
   CAPTURE(victim.log_text());
-  // 1: unshare itself was refused, as in most containers; 77: there is no `ip`.
+  // 1: unshare itself was refused, as in most containers; 77: `ip` is not installed.
   bool is_allowed = code != 77 && !victim.log_text().contains("unshare: ");
   if (is_allowed) CHECK(code == 0);
   if (!is_allowed) MESSAGE("not allowed to make a network here: ", victim.log_text());

@@ -8,7 +8,7 @@
 namespace warren::redis {
 namespace {
 
-// CRC16/XMODEM, as the cluster specification has it.
+// CRC16/XMODEM, as the cluster specification requires.
 constexpr std::array<std::uint16_t, 256> crc_table = [] {
   std::array<std::uint16_t, 256> table{};
   for (unsigned i = 0; i < table.size(); ++i) {
@@ -19,7 +19,7 @@ constexpr std::array<std::uint16_t, 256> crc_table = [] {
   return table;
 }();
 
-// Steps through the words of an encoded command.
+// Iterates over the words of an encoded command.
 class WordReader {
  public:
   explicit WordReader(std::string_view bytes) : rest_(bytes) { read_head(); }
@@ -32,7 +32,7 @@ class WordReader {
   }
 
  private:
-  // We wrote it ourselves, so there is nothing to check.
+  // We encoded it ourselves, so there is nothing to check.
   std::size_t read_head() {
     std::size_t number = 0, i = 1;
     for (; rest_[i] != '\r'; ++i) number = number * 10 + (rest_[i] - '0');
@@ -44,7 +44,7 @@ class WordReader {
 };
 
 enum class KeyAt : std::uint8_t {
-  first,  // SET key; also what is not known
+  first,  // SET key; also unknown commands
   nowhere,
   second,              // OBJECT ENCODING key
   second_if_usage,     // MEMORY USAGE key
@@ -61,11 +61,11 @@ struct Syntax {
 };
 
 // Every command whose key, if it has one, is not its first argument. command_test.cc compares this
-// with what a server says.
+// table with a real server.
 constexpr auto syntaxes = [] {
   using enum KeyAt;
   auto all = std::to_array<Syntax>({
-      // Keys elsewhere.
+      // Keys in other places.
       {"BITOP", second},
       {"BLMPOP", after_second_count},
       {"BZMPOP", after_second_count},
@@ -161,7 +161,7 @@ bool is_word(std::string_view word, std::string_view upper_case) {
   return std::ranges::equal(word, upper_case, {}, upper);
 }
 
-// Where the names with each initial start in `syntaxes`, so that GET and HSET are known at once.
+// Where the names with each initial start in `syntaxes`, so that GET and HSET are found at once.
 constexpr std::array<std::uint8_t, 27> first_with_initial = [] {
   std::array<std::uint8_t, 27> first{};
   for (int i = 0; i < 27; ++i) {
@@ -179,12 +179,12 @@ KeyAt key_place(std::string_view name) {
   return KeyAt::first;
 }
 
-// A count that is neither "0" nor a number at all leaves the server to complain, anywhere.
+// If a count is "0" or not a number, any server will do to report the error.
 bool is_positive(std::string_view count) {
   return !count.empty() && count[0] >= '1' && count[0] <= '9';
 }
 
-// The index of the first word from `from` on that is `wanted`; 0 when there is none.
+// The index of the first word equal to `wanted`, starting at `from`. Returns 0 if there is none.
 int find_word(const Command& command, int from, std::string_view wanted) {
   WordReader reader(command.bytes());
   for (int i = 0; i < command.size(); ++i) {
@@ -194,7 +194,7 @@ int find_word(const Command& command, int from, std::string_view wanted) {
   return 0;
 }
 
-// May lie behind the last word.
+// The index may lie beyond the last word.
 int key_index(const Command& command) {
   switch (key_place(command.word(0))) {
     case KeyAt::first:
@@ -212,7 +212,7 @@ int key_index(const Command& command) {
     case KeyAt::after_second_count:
       return is_positive(command.word(2)) ? 3 : 0;
     case KeyAt::after_streams: {
-      // A group or a consumer may be called "streams"; they stand before the fourth word.
+      // A group or a consumer may be named "streams". Those words come before the fourth.
       int streams = find_word(command, is_word(command.word(1), "GROUP") ? 4 : 1, "STREAMS");
       return streams ? streams + 1 : 0;
     }
@@ -257,7 +257,7 @@ Command Command::transaction(std::span<const Command> commands) {
 }
 
 bool Command::needs_own_connection() const {
-  // By length, so that GET and EVALSHA are known at once.
+  // By length, so that GET and EVALSHA are decided at once.
   auto names = [](std::size_t length) -> std::span<const std::string_view> {
     static constexpr std::array<std::string_view, 5> four{"AUTH", "EXEC", "QUIT", "SYNC", "WAIT"};
     static constexpr std::array<std::string_view, 7> five{"BLPOP", "BRPOP", "HELLO", "MULTI",
@@ -287,7 +287,7 @@ bool Command::needs_own_connection() const {
     }
   };
   auto name = word(0);
-  if (name.size() < 4 || answers_ > 1) return false;  // a whole transaction leaves no trace
+  if (name.size() < 4 || answers_ > 1) return false;  // a transaction leaves no state
   for (auto other : names(name.size()))
     if ((other[0] | 0x20) == (name[0] | 0x20) && is_word(name, other)) return true;
   if (is_word(name, "CLIENT"))

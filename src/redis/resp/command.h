@@ -1,5 +1,5 @@
 #pragma once
-// A command as it goes over the wire, with the place of its key for routing.
+// A command in its wire encoding, with the position of its key for routing.
 //
 //   Command("SET", key, value, "PX", 5000)
 #include <algorithm>
@@ -15,39 +15,39 @@ namespace warren::redis {
 
 inline constexpr int slot_count = 16384;
 
-// The slot of a key: CRC16 of what stands in its first {…}, or of all of it.
+// The slot of a key: CRC16 of the contents of its first {…}, or of the whole key.
 int slot_of(std::string_view key);
 
-// Not bool and not char: whether those are numbers or letters is for the caller to say.
+// Excludes bool and char: the caller decides whether those are numbers or letters.
 template <class T>
 concept DecimalArgument = std::integral<T> && !std::same_as<T, bool> && !std::same_as<T, char>;
 
 class Command {
  public:
-  // Strings are sent as they are, byte for byte; integers in decimal.
+  // Strings are sent unchanged, byte for byte; integers in decimal.
   template <class... Args>
   explicit Command(std::string_view name, const Args&... args) {
     write(Word(name), Word(args)...);
   }
-  // For a number of arguments known at run time; words[0] is the name.
+  // For a number of arguments known only at run time. words[0] is the name.
   explicit Command(std::span<const std::string> words);
   // MULTI, the commands, EXEC: sent as one, answered by two more replies than there are commands.
   static Command transaction(std::span<const Command> commands);
 
   std::string_view bytes() const { return bytes_; }
-  // How many replies the server gives; the last one is the result.
+  // How many replies the server gives. The last one is the result.
   std::uint32_t answers() const { return answers_; }
   int size() const { return size_; }  // words, the name included
-  // The i-th word, 0 being the name; empty when there is none.
+  // The i-th word; word 0 is the name. Returns "" if there is no such word.
   std::string_view word(int i) const;
   // The key that decides where the command goes in a cluster: the first one, or the channel of
-  // SPUBLISH and SSUBSCRIBE. Some commands have none (PING, PUBLISH, EVAL with 0 keys); for those
-  // whose key is not their first argument (EVAL, XREAD, OBJECT, …) it is found by their syntax.
-  // An unknown command is taken to have its key first.
+  // SPUBLISH and SSUBSCRIBE. Some commands have no key (PING, PUBLISH, EVAL with 0 keys). If the
+  // key is not the first argument (EVAL, XREAD, OBJECT, …), it is found by the command's syntax.
+  // For an unknown command the first argument counts as the key.
   bool has_key() const;
-  std::string_view key() const;  // empty when there is none
-  // It changes the state of its connection, or blocks it (SUBSCRIBE, SELECT, a lone MULTI, BLPOP):
-  // on a shared one that would be everybody's.
+  std::string_view key() const;  // empty if there is none
+  // The command changes the state of its connection, or blocks it (SUBSCRIBE, SELECT, a lone MULTI,
+  // BLPOP). On a shared connection that would affect every caller.
   bool needs_own_connection() const;
 
  private:
@@ -75,7 +75,7 @@ class Command {
     }
   };
 
-  // One argument; if it is a number, with its digits, to which `text` points.
+  // One argument. For a number, `text` points to the digits stored here.
   class Word {
    public:
     explicit Word(std::string_view string) : text_(string) {}
@@ -98,8 +98,8 @@ class Command {
     std::string_view text_;
   };
 
-  // The size first, so that there is one allocation, of just that size. Inlined, so that the
-  // compiler can write the parts that never change.
+  // Computes the size first, so that there is one allocation of exactly that size. Inlined, so that
+  // the compiler can precompute the constant parts.
   template <class... Words>
   void write(const Words&... words) {
     size_ = sizeof...(words);
@@ -117,8 +117,7 @@ class Command {
   std::uint32_t answers_ = 1;
 };
 
-// For logs and errors: the name and, where there is one, the key; never values, which may be
-// secret.
+// For logs and errors: the name and the key, if any. Never values, which may be secret.
 std::string describe(const Command& command);
 
 }  // namespace warren::redis

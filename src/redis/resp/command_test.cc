@@ -33,8 +33,8 @@ std::vector<std::string> split(std::string_view text) {
 
 const std::string none = "no key";
 
-// A redis-server for this file alone, on a unix socket in a folder of its own. It is asked what it
-// knows about commands, one question at a time.
+// A redis-server for this file alone, on a unix socket in a folder of its own. The tests ask it
+// about commands, one question at a time.
 class Server {
  public:
   Server() {
@@ -77,7 +77,7 @@ class Server {
     }
   }
 
-  // What it says is the first key, or none; or its error.
+  // The first key according to the server, or `none`, or its error.
   std::string first_key(const Command& command) {
     std::vector<std::string> words{"COMMAND", "GETKEYS"};
     for (int i = 0; i < command.size(); ++i) words.emplace_back(command.word(i));
@@ -241,8 +241,8 @@ TEST_CASE("the key of a command is the one that a server would name") {
   }
 }
 
-// Every command of the server, with arguments 1, 2, 3, …: counts of keys among them are then
-// plausible, and the key tells its position.
+// Tries every command of the server with the arguments 1, 2, 3, …: counts of keys among them are
+// then plausible, and the key reveals its position.
 TEST_CASE("no command of the server is missing in what we know about keys") {
   Server server;
   std::vector<std::vector<std::string>> all;
@@ -258,7 +258,7 @@ TEST_CASE("no command of the server is missing in what we know about keys") {
 
   std::set<std::string> never_accepted;
   for (auto& words : all) {
-    // The most arguments that it accepts, up to eight.
+    // The largest number of arguments that it accepts, up to eight.
     std::string ours, theirs;
     for (int arguments = 0; arguments <= 8; ++arguments) {
       if (arguments > 0) words.push_back(std::to_string(words.size()));
@@ -268,19 +268,19 @@ TEST_CASE("no command of the server is missing in what we know about keys") {
       ours = our_key(command);
       theirs = said;
       if (words.size() > 1 && words[1] == "help")
-        break;  // has no arguments, but the server does not check
+        break;  // takes no arguments, but the server does not check
     }
     CAPTURE(words[0]);
     CAPTURE(words.back());
     if (theirs.empty()) never_accepted.insert(words[0]);
-    // A shard channel is no key, but it has a slot all the same.
+    // COMMAND GETKEYS does not count a shard channel as a key, but the channel has a slot.
     if (words[0] == "spublish" || words[0] == "sunsubscribe" || words[0] == "ssubscribe") {
       CHECK(theirs == none);
       theirs = "1";
     }
     CHECK(ours == theirs);
   }
-  // Their syntax needs a word of its own. They are among the examples; a new one belongs there.
+  // Their syntax needs a keyword. Both are among the examples; add any new one there.
   CHECK(never_accepted == std::set<std::string>{"xread", "xreadgroup"});
 }
 
@@ -320,8 +320,8 @@ TEST_CASE("a command that lacks its key has none, and an unknown one has it firs
   CHECK(Command("\xff", "k").key() == "k");
   CHECK(Command("", "k").key() == "k");
   CHECK(Command("GET", "").has_key());                  // an empty key is a key
-  CHECK(Command("DEBUG", "object", "k").key() == "k");  // the server does not say so
-  CHECK(Command("MSETEX", 1, "k", "v").key() == "k");   // of Redis 8.4
+  CHECK(Command("DEBUG", "object", "k").key() == "k");  // the server does not report this one
+  CHECK(Command("MSETEX", 1, "k", "v").key() == "k");   // in Redis 8.4
 }
 
 TEST_CASE("the slot of a key is what CLUSTER KEYSLOT answers") {
@@ -337,7 +337,7 @@ TEST_CASE("the slot of a key is what CLUSTER KEYSLOT answers") {
       {"hello world", 15332},
       {std::string(100, 'a'), 5960},
       {"\0\xff\r\n\x80"s, 14257},
-      // An empty tag is no tag, nor is one that is not closed.
+      // An empty or unclosed tag does not count as a tag.
       {"{}", 15257},
       {"{}a", 10875},
       {"a{}", 6082},
@@ -348,7 +348,7 @@ TEST_CASE("the slot of a key is what CLUSTER KEYSLOT answers") {
       {"bar}", 6624},
       {"}bar{", 1498},
       {"foo{bar", 15278},
-      // From the first { to the first } behind it.
+      // From the first { to the first } after it.
       {"{bar}", 5061},
       {"x{bar}y", 5061},
       {"}{bar}", 5061},

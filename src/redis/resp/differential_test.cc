@@ -1,11 +1,11 @@
-// Our parser against hiredis' reader: the same bytes, each cut into pieces at random, must give the
-// same replies, on valid streams and on damaged ones.
+// Compares our parser with hiredis' reader: the same bytes, each cut into random pieces, must give
+// the same replies, for valid and for damaged streams.
 //
-// Where they may differ, and in which direction:
-//  - hiredis 0.14 does not know the types of RESP3 and nests only 7 deep: it stops where we go on.
-//  - We demand LF behind every CR and CR LF behind every string, which hiredis skips unseen, and
-//    we bound lengths: we stop where it goes on.
-// Whoever goes on must have said the same up to there.
+// Allowed differences:
+//   - hiredis 0.14 does not know the RESP3 types and nests only 7 deep: it stops where we continue.
+//   - We require LF after every CR and CR LF after every string, which hiredis skips unchecked, and
+//     we limit lengths: we stop where it continues.
+// Up to the point where one stops, both must have given the same replies.
 #include <doctest/doctest.h>
 #include <hiredis/read.h>
 
@@ -21,7 +21,7 @@ using Kind = Reply::Kind;
 
 namespace {
 
-// The same numbers on every machine: the distributions of the standard library are not.
+// Gives the same numbers on every machine, unlike the standard library's distributions.
 class Random {
  public:
   explicit Random(std::uint64_t seed) : engine_(seed) {}
@@ -66,8 +66,8 @@ Outcome ours(const std::vector<std::string_view>& pieces) {
   return outcome;
 }
 
-// hiredis calls these to build replies. An element goes to the end of its parent, which is safe to
-// point to: the parent does not grow before this element is complete.
+// hiredis calls these to build replies. An element is appended to its parent. Pointing to it is
+// safe, because the parent does not grow before this element is complete.
 Reply* place(const redisReadTask* task, Kind kind) {
   Reply* reply =
       task->parent ? &static_cast<Reply*>(task->parent->obj)->items.emplace_back() : new Reply;
@@ -108,7 +108,7 @@ Outcome theirs(const std::vector<std::string_view>& pieces) {
   return outcome;
 }
 
-// A value that RESP2 can say, nested at most `depth` deep.
+// A value that RESP2 can express, nested at most `depth` deep.
 Reply random_reply(Random& random, std::size_t depth) {
   Reply reply;
   auto text = [&](std::size_t most, std::string_view chars) {
@@ -233,7 +233,7 @@ TEST_CASE("damaged streams give the same replies and the same refusals as hiredi
     CAPTURE(bytes);
     ++verdicts[compare(ours(cut(bytes, random)), theirs(cut(bytes, random)))];
   }
-  // Each kind of verdict was met often: the test is not about nothing.
+  // Every verdict must occur often, otherwise the test proves nothing.
   for (Verdict verdict : {same, both_broken, stricter, knows_less}) {
     CAPTURE(verdict);
     CHECK(verdicts[verdict] > 100);

@@ -14,6 +14,9 @@ namespace {
 using Kind = Reply::Kind;
 using Result = TokenResult::Status;
 
+// A vector that has just doubled is twice as large as its content.
+constexpr std::size_t item_bytes = 2 * sizeof(Reply);
+
 TokenResult incomplete(std::size_t needed) { return {Result::incomplete, needed}; }
 TokenResult broken(const char* problem) { return {Result::broken, 0, problem}; }
 
@@ -167,6 +170,12 @@ inline TokenResult read_bulk(std::string_view bytes, std::size_t start, Token& t
   return {Result::complete, end + 2};
 }
 
+[[gnu::always_inline]] inline void fill(Reply& reply, const Token& token) {
+  reply.kind = token.kind;
+  reply.number = token.number;
+  reply.text.assign(token.text);
+}
+
 // The tokens that nearly all traffic consists of, when they are whole and plain: their size. 0 for
 // anything else, which read_token looks at more closely. Inlined into the parser's loop, where
 // the token stays in registers.
@@ -250,6 +259,10 @@ Parser::Progress Parser::parse(std::string_view bytes, Reply& into) {
     if (size == 0) {
       Token other;
       TokenResult result = read_token(rest, limits_, other);
+      // A string that does not fit is refused before its bytes fill the caller's buffer.
+      if (result.status == Result::incomplete && !open_.empty() &&
+          held_ + static_cast<std::size_t>(other.number) > limits_.reply_bytes)
+        return stop_large(rest, consumed);
       if (result.status != Result::complete) return stop(result, rest, consumed);
       size = result.size;
       token = other;
@@ -259,22 +272,25 @@ Parser::Progress Parser::parse(std::string_view bytes, Reply& into) {
       if (open_.size() == limits_.depth) {
         return stop(broken("nested deeper than allowed"), rest, consumed);
       }
+      held_ += item_bytes;
+      if (held_ > limits_.reply_bytes) return stop_large(rest, consumed);
       open_.push_back({Reply{token.kind, 0, {}, {}}, token.number, token.is_attribute});
       // What is claimed is not yet there: beyond this the vector grows with what arrives.
       open_.back().reply.items.reserve(std::min<std::size_t>(token.number, 256));
       continue;
     }
     if (token.is_attribute) continue;
-    Reply& reply = open_.empty() ? into : open_.back().reply.items.emplace_back();
-    reply.kind = token.kind;
-    reply.number = token.number;
-    reply.text.assign(token.text);
     if (open_.empty()) {
+      fill(into, token);
       into.items.clear();
-    } else if (--open_.back().missing > 0 || !close_full(into)) {
-      continue;
+    } else {
+      held_ += item_bytes + token.text.size();
+      if (held_ > limits_.reply_bytes) return stop_large(rest, consumed);
+      fill(open_.back().reply.items.emplace_back(), token);
+      if (--open_.back().missing > 0 || !close_full(into)) continue;
     }
     needed_ = 1;
+    held_ = 0;
     return {Status::complete, consumed};
   }
 }
@@ -304,7 +320,13 @@ Parser::Progress Parser::stop(const TokenResult& result, std::string_view rest,
   // Only the type: what comes behind it may be a secret.
   problem_ = fmt::format("RESP type {}: {}", quoted(rest.substr(0, 1)), result.problem);
   needed_ = std::numeric_limits<std::size_t>::max();  // however much comes, it is not looked at
+  open_ = {};
   return {Status::broken, consumed};
+}
+
+Parser::Progress Parser::stop_large(std::string_view rest, std::size_t consumed) {
+  is_too_large_ = true;
+  return stop(broken("more in one reply than allowed"), rest, consumed);
 }
 
 }  // namespace warren::redis

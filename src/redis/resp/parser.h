@@ -5,7 +5,8 @@
 //
 // Nothing is parsed twice: a token that is not complete yet is left in the buffer, and the caller
 // presents it again with more bytes behind it. Every length is bounded before memory is taken for
-// it, since a peer that is not Redis, or is hostile, may claim anything.
+// it, and so is what all elements of a reply take together, since a peer that is not Redis, or is
+// hostile, may claim anything.
 //
 // Numbers are read as hiredis reads them: decimal, no leading '+', no leading zeros, no "-0".
 // Stricter than hiredis: a CR is always followed by LF, also behind a bulk string; only "$-1" and
@@ -24,8 +25,11 @@ namespace warren::redis {
 struct ParserLimits {
   std::size_t depth = 64;               // arrays in arrays
   std::size_t bulk_bytes = 512u << 20;  // Redis' own proto-max-bulk-len
-  std::size_t items = 16u << 20;        // elements of one aggregate; a pair of a map counts as two
+  std::size_t items = 4u << 20;         // elements of one aggregate; a pair of a map counts as two
   std::size_t line_bytes = 64u << 10;   // a status, an error; at least the 20 of a number
+  // Memory of one reply with elements: its texts, and for each element what a Reply takes in a vector
+  // that grows by doubling. On the wire an element may be four bytes.
+  std::size_t reply_bytes = 256u << 20;
 };
 
 // One element of the protocol: a scalar with its text, or the head of an aggregate.
@@ -65,7 +69,13 @@ class Parser {
   // After incomplete: how many bytes parse() needs to see before it can go on (a lower bound). It
   // is what the peer claims: let the buffer grow with what arrives, up to this.
   std::size_t needed() const { return needed_; }
+  // The reply that is incomplete is a push.
+  bool is_within_push() const {
+    return !open_.empty() && open_.front().reply.kind == Reply::Kind::push;
+  }
   const std::string& problem() const { return problem_; }
+  // After broken: the reply was larger than reply_bytes.
+  bool is_too_large() const { return is_too_large_; }
 
  private:
   // An aggregate that is still waiting for elements. Pointers into vectors would move, so the
@@ -78,11 +88,14 @@ class Parser {
 
   bool close_full(Reply& into);
   Progress stop(const TokenResult& result, std::string_view rest, std::size_t consumed);
+  Progress stop_large(std::string_view rest, std::size_t consumed);
 
   ParserLimits limits_;
   std::vector<Open> open_;
   Reply done_;
   std::size_t needed_ = 1;
+  std::size_t held_ = 0;  // of the reply that is being read, as reply_bytes counts
+  bool is_too_large_ = false;
   std::string problem_;
 };
 

@@ -1,6 +1,7 @@
 #include "redis/resp/parser.h"
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include <cmath>
 #include <limits>
@@ -18,12 +19,12 @@ struct Outcome {
   std::vector<Reply> replies;
   std::string problem;     // empty: not broken
   std::size_t left = 0;    // bytes not consumed
-  std::size_t needed = 0;  // said at the end
+  std::size_t needed = 0;  // needed() at the end
 
   bool operator==(const Outcome&) const = default;
 };
 
-// Feeds `bytes` in two pieces, or one by one when `split` is 0.
+// Feeds `bytes` in two pieces, or byte by byte if `split` is 0.
 Outcome parse_all(std::string_view bytes, std::size_t split, ParserLimits limits = {}) {
   Parser parser(limits);
   Outcome outcome;
@@ -58,7 +59,7 @@ Outcome parse_all(std::string_view bytes, std::size_t split, ParserLimits limits
   return outcome;
 }
 
-// However the bytes arrive, the result must be the same.
+// The result must not depend on how the bytes arrive.
 Outcome parse_all(std::string_view bytes, ParserLimits limits = {}) {
   Outcome whole = parse_all(bytes, bytes.size(), limits);
   for (std::size_t split = 0; split < bytes.size(); ++split) {
@@ -155,7 +156,7 @@ TEST_CASE("attributes are dropped, wherever they stand") {
   CHECK(parse_one("|0\r\n+OK\r\n") == text(Kind::status, "OK"));
   CHECK(parse_one("|1\r\n+a\r\n*1\r\n:1\r\n|1\r\n+b\r\n%1\r\n:1\r\n:2\r\n+OK\r\n") ==
         text(Kind::status, "OK"));
-  // Inside an array they are not counted as elements; also inside each other.
+  // Inside an array they do not count as elements, not even inside each other.
   CHECK(parse_one("*2\r\n:1\r\n|1\r\n+ttl\r\n|1\r\n+x\r\n_\r\n:3\r\n:2\r\n") ==
         list(Kind::array, {integer(1), integer(2)}));
   Outcome outcome = parse_all("|1\r\n+ttl\r\n:3600\r\n");
@@ -300,7 +301,7 @@ TEST_CASE("lengths are bounded as soon as they are claimed") {
   CHECK(problem_of("%3\r\n", limits) == R"(RESP type "%": longer than allowed)");
   CHECK(problem_of("|3\r\n", limits) == R"(RESP type "|": longer than allowed)");
   CHECK(problem_of("$536870913\r\n") == R"(RESP type "$": longer than allowed)");
-  CHECK(problem_of("*16777217\r\n") == R"(RESP type "*": longer than allowed)");
+  CHECK(problem_of("*4194305\r\n") == R"(RESP type "*": longer than allowed)");
   CHECK(problem_of("%9223372036854775807\r\n") == R"(RESP type "%": longer than allowed)");
 
   CHECK(parse_all("+" + std::string(20, 'x') + "\r\n", limits).replies.size() == 1);
@@ -326,6 +327,46 @@ TEST_CASE("aggregates are nested up to a bound") {
   for (int i = 0; i < 64; ++i) deep += "*1\r\n";
   CHECK(parse_all(deep + ":1\r\n").replies.size() == 1);
   CHECK(problem_of(deep + "*1\r\n") == R"(RESP type "*": nested deeper than allowed)");
+}
+
+TEST_CASE("what all elements of a reply take together is bounded, in memory and not on the wire") {
+  constexpr std::size_t item = 2 * sizeof(Reply);
+  ParserLimits limits{.reply_bytes = 4 * item};
+  auto problem = [](char type) {
+    return "RESP type \"" + std::string(1, type) + "\": more in one reply than allowed";
+  };
+  CHECK(parse_all("*3\r\n:1\r\n:2\r\n:3\r\n", limits).replies.size() == 1);
+  CHECK(problem_of("*4\r\n:1\r\n:2\r\n:3\r\n:4\r\n", limits) == problem(':'));
+  CHECK(parse_all("*1\r\n*1\r\n*1\r\n:1\r\n", limits).replies.size() == 1);
+  CHECK(problem_of("*2\r\n*1\r\n:1\r\n*1\r\n*1\r\n:1\r\n", limits) == problem('*'));
+  // Texts count too, and one that is too long is refused as soon as it is announced.
+  std::string fits(2 * item, 'x'), more(2 * item + 1, 'x');
+  CHECK(parse_all(fmt::format("*1\r\n${}\r\n{}\r\n", fits.size(), fits), limits).replies.size() ==
+        1);
+  CHECK(problem_of(fmt::format("*1\r\n${}\r\n{}\r\n", more.size(), more), limits) == problem('$'));
+  CHECK(problem_of(fmt::format("*1\r\n${}\r\n", 4 * item), limits) == problem('$'));
+  // Attributes are dropped, but count until the reply is complete.
+  CHECK(problem_of("|1\r\n:1\r\n:1\r\n|1\r\n:1\r\n:1\r\n+OK\r\n", limits) == problem(':'));
+  // A string alone has its own bound, and every reply is counted from zero.
+  CHECK(parse_all(fmt::format("${}\r\n{}\r\n", 8 * item, std::string(8 * item, 'x')), limits)
+            .replies.size() == 1);
+  CHECK(
+      parse_all("*3\r\n:1\r\n:2\r\n:3\r\n*3\r\n:1\r\n:2\r\n:3\r\n|1\r\n:1\r\n:2\r\n:1\r\n", limits)
+          .replies.size() == 3);
+}
+
+TEST_CASE("61 MB of \":1\" do not become gigabytes, however they are nested") {
+  std::string flat = "*4194304\r\n", nested = "*4000000\r\n";
+  for (int i = 0; i < 4'194'304; ++i) flat += ":1\r\n";
+  while (nested.size() < 61'000'000)
+    nested += "*8\r\n:1\r\n:1\r\n:1\r\n:1\r\n:1\r\n:1\r\n:1\r\n:1\r\n";
+  for (auto* bytes : {&flat, &nested}) {
+    Parser parser;
+    auto progress = parser.parse(*bytes);
+    CHECK(progress.status == Status::broken);
+    CHECK(parser.is_too_large());
+    CHECK(progress.consumed < 10'000'000);  // of which 144 bytes are held for each four
+  }
 }
 
 TEST_CASE("what was read can be written and read again") {

@@ -15,9 +15,9 @@ struct Meaning {
   Cause cause;
 };
 
-// By Redis' own words and not just the first one: a script may answer with an error of its own that
-// begins like one of these, after it has done half of its work. Redis itself says them to a script
-// no later than at its first write. One cause never stands for two kinds of refusal.
+// Matches Redis' whole phrase, not just the first word: a script may return an error of its own
+// that starts with the same word after half of its work is done. Redis itself sends these to a
+// script no later than at its first write. A cause never belongs to two kinds of refusal.
 constexpr std::array meanings{
     Meaning{"MOVED ", Refusal::moved, causes::moved},
     Meaning{"ASK ", Refusal::ask, causes::asked},
@@ -43,14 +43,14 @@ constexpr std::array meanings{
     Meaning{"NOPERM ", Refusal::denied, causes::not_permitted},
     Meaning{"NOSCRIPT ", Refusal::final, causes::unknown_script},
 };
-// Of commands in a script: Redis 6 puts these behind the place in the script.
+// Errors of commands inside a script: Redis 6 puts the position in the script in front of them.
 constexpr std::array of_scripts{
     Meaning{"The ID specified in XADD is equal or smaller", Refusal::final, causes::id_not_above},
     Meaning{"attempted to access a non local key", Refusal::final, causes::foreign_key},
 };
 constexpr Meaning any_other{"", Refusal::final, causes::error_reply};
 
-// How EXEC is refused for one of these reasons.
+// How EXEC reports one of these reasons.
 constexpr std::string_view discarded = "EXECABORT Transaction discarded because of: ";
 
 const Meaning& meaning_of(std::string_view error) {

@@ -1,5 +1,5 @@
 #pragma once
-// What an error reply means: the one place where Redis' words become codes.
+// What an error reply means. This is the one place that turns Redis' words into codes.
 #include <optional>
 #include <string_view>
 
@@ -8,29 +8,29 @@
 
 namespace warren::redis {
 
-// What a refusal means for the command. None of those that are not final ran.
+// What a refusal means for the command. Unless it is final, the command did not run.
 enum class Refusal {
-  final,        // the caller's business: WRONGTYPE, a script's own error, …
+  final,        // up to the caller: WRONGTYPE, a script's own error, …
   denied,       // NOAUTH, WRONGPASS, NOPERM, DENIED
-  exhausted,    // OOM, MISCONF: the server takes no writes until it has memory, or a disk, again
-  later,        // the same server will take it soon: LOADING, BUSY, NOREPLICAS, …
+  exhausted,    // OOM, MISCONF: no writes until the server has memory, or a disk, again
+  later,        // the same server will accept it soon: LOADING, BUSY, NOREPLICAS, …
   not_primary,  // READONLY, MASTERDOWN: it is a replica now
   moved,        // MOVED slot address
   ask,          // ASK slot address
 };
 Refusal classify(std::string_view error);
 
-// An error reply as an Error, with the server's own words and the cause that they stand for. What
-// passes by itself is unavailable, so that may_retry() is true of it; what the user may not do is
-// denied; the rest is refused.
+// Converts an error reply into an Error, with the server's own words and the matching cause.
+// Temporary conditions are unavailable, so that may_retry() is true for them; missing permissions
+// are denied; the rest is refused.
 Error error_of(const Reply& reply);
-// Of an Error that error_of() made: what classify() said. Final of every other.
+// For an Error made by error_of(): the result of classify(). For any other: final.
 Refusal refusal_of(const Error& error);
-// An error of the way to a server: without a cause it gets the one that its code stands for there.
+// For an error on the way to a server: adds the cause that its code implies there, if it has none.
 Error on_the_way(Error error);
-// What follows the word, if a script of ours refused with it: "WORKSPACE default-1".
+// The text after the word, if one of our scripts refused with it: "WORKSPACE default-1".
 std::optional<std::string_view> said(const Error& error, std::string_view word);
-// "WRONGTYPE" of "WRONGTYPE Operation against …".
+// "WRONGTYPE" from "WRONGTYPE Operation against …".
 std::string_view error_word(std::string_view text);
 
 }  // namespace warren::redis

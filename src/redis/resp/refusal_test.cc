@@ -12,7 +12,7 @@ using namespace warren::redis;
 namespace {
 
 struct Meaning {
-  std::string_view words;  // as Redis 7 says them
+  std::string_view words;  // as in Redis 7
   Refusal refusal;
   Errc code;
   bool passes;
@@ -67,7 +67,7 @@ constexpr std::array meanings{
             "write.",
             Refusal::later, Errc::unavailable, true},
 
-    // A router follows these; whoever else gets one talks to a cluster without knowing it.
+    // A router follows these. Any other caller that gets one uses a cluster without knowing it.
     Meaning{"MOVED 3999 127.0.0.1:6381", Refusal::moved, Errc::refused, false},
     Meaning{"ASK 3999 127.0.0.1:6381", Refusal::ask, Errc::refused, false},
 
@@ -91,7 +91,7 @@ constexpr std::array meanings{
     Meaning{"BUSYKEY Target key name already exists.", Refusal::final, Errc::refused, false},
     Meaning{"BUSYGROUP Consumer Group name already exists", Refusal::final, Errc::refused, false},
     Meaning{"NOGROUP No such consumer group", Refusal::final, Errc::refused, false},
-    // A script's own words, said after half of its work.
+    // A script's own errors, returned after half of its work was done.
     Meaning{"BUSY somebody else has it", Refusal::final, Errc::refused, false},
     Meaning{"OOM in my head", Refusal::final, Errc::refused, false},
     Meaning{"", Refusal::final, Errc::refused, false},
@@ -125,7 +125,7 @@ TEST_CASE("a refusal has a cause that no program has to read out of its words") 
   CHECK(cause("TRYAGAIN Multiple keys request during rehashing") == causes::split_keys);
   CHECK(cause("NOSCRIPT No matching script. Please use EVAL.") == causes::unknown_script);
   CHECK(cause("FENCED 41 is not the newest token") == causes::error_reply);
-  // Redis 7, and 6, which puts the place in the script first.
+  // Redis 7, and Redis 6, which puts the position in the script first.
   for (auto* words : {"ERR Script attempted to access a non local key in a cluster node script: f.",
                       "ERR Error running script (call to f_2): @user_script:1: @user_script: 1: "
                       "Script attempted to access a non local key in a cluster node"})
@@ -142,7 +142,7 @@ TEST_CASE("what a script of ours says behind its word is read from what the erro
   CHECK(said(error, "WORKSPACE") == "default-1");
   CHECK(!said(error, "WORK"));
   CHECK(said(error_of(Reply{Reply::Kind::error, 0, "FENCED", {}}), "FENCED") == "");
-  CHECK(!said(Error{Errc::refused, "WORKSPACE default-1"}, "WORKSPACE"));  // nobody's answer
+  CHECK(!said(Error{Errc::refused, "WORKSPACE default-1"}, "WORKSPACE"));  // not a server's answer
   CHECK(
       !said(error_of(Reply{Reply::Kind::error, 0, "NOSCRIPT No matching script", {}}), "NOSCRIPT"));
 }

@@ -19,7 +19,7 @@ std::string list_text(const Reply& reply, char open, char close) {
   return text + close;
 }
 
-// As an element of something: a number needs no "(integer)" there.
+// Text for an element inside another reply. A number there needs no "(integer)".
 std::string inner_text(const Reply& reply) {
   switch (reply.kind) {
     case Kind::null:

@@ -1,5 +1,5 @@
 #pragma once
-// What Redis answered, owned by whoever received it.
+// A reply from Redis, owned by its receiver.
 #include <bit>
 #include <cstdint>
 #include <string>
@@ -13,7 +13,7 @@ struct Reply {
     null,
     string,
     status,  // +OK
-    error,   // -ERR …; inside a batch, a transaction or an array. A lone one becomes an Error
+    error,   // -ERR …; inside a batch, a transaction or an array. Alone it becomes an Error
     integer,
     real,
     boolean,
@@ -33,18 +33,19 @@ struct Reply {
   bool is_null() const { return kind == Kind::null; }
   bool is_error() const { return kind == Kind::error; }
   double real() const { return std::bit_cast<double>(number); }
-  // The value that stands behind `key` in a map, or in an array that lists keys and values (as
-  // RESP2 servers and scripts answer); null when there is none.
+  // The value that follows `key` in a map, or in an array of alternating keys and values (which
+  // RESP2 servers and scripts return). Returns nullptr if the key is missing.
   const Reply* find(std::string_view key) const;
 
-  bool operator==(const Reply&) const = default;  // a NaN equals a NaN: the bits are compared
+  bool operator==(const Reply&) const = default;  // NaN equals NaN: compares the bits
 };
 
-// One line for logs and tests, much as redis-cli would show it: (integer) 1, "a\r\nb", [1, nil],
+// One line for logs and tests, similar to redis-cli's output: (integer) 1, "a\r\nb", [1, nil],
 // {"a": 1}.
 std::string to_string(const Reply& reply);
 
-// Bytes from elsewhere, fit for a line of text: in quotes, what is not printable ASCII escaped.
+// Makes arbitrary bytes safe for a line of text: quoted, with everything but printable ASCII
+// escaped.
 std::string quoted(std::string_view bytes);
 
 }  // namespace warren::redis

@@ -8,7 +8,7 @@
 
 namespace warren::redis {
 
-// In RESP2 where it can say it, otherwise in RESP3.
+// Encodes as RESP2 if possible, otherwise as RESP3.
 inline std::string reply_bytes(const Reply& reply) {
   using Kind = Reply::Kind;
   auto line = [](char type, std::string_view text) { return fmt::format("{}{}\r\n", type, text); };

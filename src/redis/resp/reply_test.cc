@@ -32,7 +32,7 @@ TEST_CASE("find does not take a value for a key, and has nothing to find in othe
   Reply reply = list(Kind::array,
                      {text(Kind::string, "a"), text(Kind::string, "b"), text(Kind::string, "c")});
   CHECK(reply.find("b") == nullptr);
-  CHECK(reply.find("c") == nullptr);  // it has no value
+  CHECK(reply.find("c") == nullptr);  // a key without a value
   CHECK(list(Kind::set, reply.items).find("a") == nullptr);
   CHECK(list(Kind::push, reply.items).find("a") == nullptr);
   CHECK(text(Kind::string, "a").find("a") == nullptr);

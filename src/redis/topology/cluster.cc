@@ -81,7 +81,7 @@ Result<Redirection> parse_redirection(std::string_view error, const Address& fro
   if (problem != std::errc() || end != slot.data() + slot.size() || to.slot < 0 ||
       to.slot >= slot_count)
     return malformed();
-  // The port stands behind the last colon; IPv6 addresses come without brackets.
+  // The port follows the last colon. IPv6 addresses come without brackets.
   auto where = rest.substr(space + 1);
   auto colon = where.rfind(':');
   if (colon == where.npos) return malformed();
@@ -126,7 +126,7 @@ Onward onward_from(const Address& server, const Reply& refusal, const CallOption
 
 namespace {
 
-// Between two looks at the map, however many ask for one; longer when there is nothing new.
+// Between two refreshes of the map, however many calls ask for one. Longer when nothing is new.
 constexpr auto refresh_pause = 50ms;
 constexpr auto longest_refresh_pause = 500ms;
 constexpr auto longest_without_refresh = 30s;
@@ -334,8 +334,8 @@ awaitable<void> ClusterRouter::refresh_loop() {
   }
 }
 
-// Asks several servers, since any one of them may be on the wrong side of a partition, and takes
-// the answer with the newest epoch. Does not wait for a server that is slow to answer.
+// Asks several servers, because any of them may be on the wrong side of a partition, and takes the
+// answer with the newest epoch. Does not wait for a slow server.
 awaitable<void> ClusterRouter::refresh() {
   std::vector<Address> whom;
   for (const auto& [address, node] : nodes_)
@@ -345,7 +345,7 @@ awaitable<void> ClusterRouter::refresh() {
   std::ranges::copy(dialer_.settings().addresses, std::back_inserter(others));
   for (const auto& address : others)
     if (std::ranges::find(whom, address) == whom.end()) whom.push_back(address);
-  // Anybody may be dead, so more are asked than opinions are needed.
+  // Any of them may be dead, so ask more servers than the number of opinions needed.
   std::size_t from =
       whom.empty() ? 0 : static_cast<std::size_t>(random_unit() * double(whom.size()));
   std::ranges::rotate(whom, whom.begin() + static_cast<std::ptrdiff_t>(from));
@@ -368,8 +368,8 @@ awaitable<void> ClusterRouter::refresh() {
     if (survey.problem) problem_ = survey.problem;
     co_return;
   }
-  // An older epoch is that of somebody who was away, unless nobody says anything newer for long:
-  // then the cluster was made anew.
+  // An older epoch comes from a server that was away. But if no server reports a newer one for
+  // long, the cluster was rebuilt.
   auto newest = newest_of(std::move(survey.heard));
   bool is_older = newest.epoch < epoch_;
   older_answers_ = is_older ? older_answers_ + 1 : 0;
@@ -420,7 +420,7 @@ void ClusterRouter::adopt(Opinion opinion) {
   if (is_news) on_change();
   for (const auto& address : map_.primaries()) node(address);
 
-  // What waits for a server that cannot be reached goes to the new owner, if there is one.
+  // Calls that wait for an unreachable server go to the new owner, if there is one.
   CallList again;
   for (auto& [address, node] : nodes_) {
     if (!node->data().is_connected()) node->link(Lane::data).take_waiting(again);

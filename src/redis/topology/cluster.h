@@ -1,8 +1,8 @@
 #pragma once
 // Which server of a cluster owns which slot, as far as we know.
 //
-// A map is never right for long: servers answer MOVED when it is wrong, and each such answer mends
-// the one slot it is about at once, while the whole map is asked for again, once for everybody.
+// A map is soon out of date. Servers answer MOVED when it is wrong. Each such answer corrects its
+// one slot at once, and the whole map is requested again, once for all callers.
 #include <array>
 #include <cstdint>
 #include <optional>
@@ -20,14 +20,15 @@ namespace warren::redis {
 class SlotMap {
  public:
   SlotMap() { owners_.fill(nobody); }
-  // CLUSTER SLOTS as answered by `asked`, whose host stands in for those that are left empty.
+  // Parses the answer of `asked` to CLUSTER SLOTS. Where the answer has an empty host, it means the
+  // host of `asked`.
   static Result<SlotMap> parse(const Reply& slots, const Address& asked);
 
-  // No value when nobody is known to own it.
+  // Returns nullptr if no server is known to own it.
   const Address* owner(int slot) const;
-  // "MOVED slot address" was answered.
+  // Applies an answer of "MOVED slot address".
   void patch(int slot, const Address& address);
-  // Everyone who owns a slot, and their replicas.
+  // All servers that own a slot, and their replicas.
   std::vector<Address> primaries() const;
   const std::vector<Address>& replicas() const { return replicas_; }
   bool has(const Address& address) const;
@@ -42,38 +43,39 @@ class SlotMap {
   std::vector<Address> replicas_;
 };
 
-// What one server of a cluster says.
+// What one server of a cluster reports.
 struct Opinion {
-  std::uint64_t epoch;  // of the cluster, as far as it knows
+  std::uint64_t epoch;  // of the cluster, as far as this server knows
   SlotMap map;
 };
-// Of those with the newest epoch, what most of them say: a server that the others have forgotten
-// knows of no newer epoch, but of a map with itself in it. There is at least one.
+// Among the opinions with the newest epoch, the map that most of them share: a server that the
+// others have forgotten knows no newer epoch, but its map still contains itself. There must be at
+// least one.
 Opinion newest_of(std::vector<Opinion> heard);
 
-// "MOVED 3999 127.0.0.1:6381" or "ASK …"; an empty host is that of the server that said it.
+// "MOVED 3999 127.0.0.1:6381" or "ASK …". An empty host means the server that answered.
 struct Redirection {
   int slot;
   Address address;
 };
 Result<Redirection> parse_redirection(std::string_view error, const Address& from);
 
-// What becomes of a call that a server of a cluster refused. Real clients and simulated ones decide
-// by this same code.
+// What to do with a call that a cluster's server refused. Real and simulated clients decide by this
+// same code.
 struct Onward {
   enum class Kind {
-    told,    // to the caller
-    moved,   // goes there, as all that follows for this slot does
-    asked,   // goes there with ASKING, alone
-    astray,  // was sent from server to server too often
-    later,   // is tried again in a moment, from the beginning
+    told,    // the caller gets the error
+    moved,   // send it and all that follows for this slot to the new server
+    asked,   // send only this call there, with ASKING
+    astray,  // it was redirected too often
+    later,   // try again in a moment, from the beginning
   };
   Kind kind;
-  Redirection to{};            // moved, asked
-  std::optional<Error> why{};  // told
+  Redirection to{};            // with `moved` and `asked`
+  std::optional<Error> why{};  // with `told`
   bool is_map_old = false;
 };
-// `detours`: how often it was sent on since it was last tried from the beginning.
+// `detours`: how often it was redirected since it was last tried from the beginning.
 Onward onward_from(const Address& server, const Reply& refusal, const CallOptions& options,
                    std::size_t detours);
 

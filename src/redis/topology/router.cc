@@ -9,7 +9,8 @@ namespace warren::redis {
 
 namespace {
 
-// Short enough to be unnoticed after a failover, long enough not to burden a server that loads.
+// Short enough to go unnoticed after a failover, long enough not to burden a server that is
+// loading.
 constexpr auto pause = 20ms;
 constexpr auto longest_search_pause = 500ms;
 
@@ -27,10 +28,10 @@ class FixedConnector : public Connector {
 
 // Owns the connector that its base refers to.
 //
-// Behind one address (a name, a virtual IP) there may be several servers, of which somebody else
-// makes one the primary. The one that we are connected with does not say that it was demoted, until
-// it refuses a write. Then new connections are tried until one leads to a primary, and only then is
-// the old one left: who reads need not suffer from those who cannot write.
+// Behind one address (a name, a virtual IP) there may be several servers, and something else
+// decides which one is the primary. The connected server does not report its demotion until it
+// refuses a write. From then on we open new connections until one leads to a primary, and leave the
+// old server only then: reads keep working while writes cannot.
 class SingleRouter final : FixedConnector, public PrimaryRouter {
  public:
   SingleRouter(asio::any_io_executor executor, const Dialer& dialer, TaskGroup& tasks)
@@ -92,7 +93,7 @@ class SingleRouter final : FixedConnector, public PrimaryRouter {
     co_return role && role->text == "master";
   }
 
-  std::optional<std::string> demotion_;  // what a server said, until a primary is found
+  std::optional<std::string> demotion_;  // what a server answered, until a primary is found
   Event demoted_;
   std::uint64_t departures_ = 0;
 };

@@ -1,5 +1,5 @@
 #pragma once
-// Which server a call goes to. One implementation per kind of topology.
+// Decides which server a call goes to. One implementation per kind of topology.
 #include <memory>
 #include <optional>
 #include <string>
@@ -16,29 +16,29 @@ class Router {
   explicit Router(asio::any_io_executor executor) : changed_(executor) {}
   virtual ~Router() = default;
   virtual void submit(Call& call) = 0;
-  // A connection of one's own to the owner of a slot (CallOptions::any_node: to any server).
+  // A private connection to the owner of a slot (CallOptions::any_node: to any server).
   virtual Async<std::unique_ptr<Conversation>> dial(int slot, Clock::time_point deadline) = 0;
-  // The server that owns a slot now; the empty address where there is one primary, or no map yet.
+  // The server that owns a slot now. Empty if there is one primary, or no map yet.
   virtual Address owner(int) const { return {}; }
-  // As far as is known, it is one of the servers; only a cluster knows.
+  // Whether it is one of the servers, as far as we know. Only a cluster knows.
   virtual bool has(const Address&) const { return true; }
   // A server said, outside of a link, that it is no longer the right one for this.
   virtual void on_moved(const Error& error) = 0;
-  // No value when a server is connected.
+  // Empty when a server is connected.
   virtual std::optional<Error> problem() const = 0;
   virtual Topology topology() const = 0;
   virtual std::uint64_t epoch() const { return 0; }
-  // How often the one address led to a replica, and all connections were made anew.
+  // How often the single address led to a replica and all connections were replaced.
   virtual std::uint64_t departures() const { return 0; }
   virtual bool has_primary() const { return true; }
   virtual void count(Client::Counters& counters) const = 0;
 
-  // As Client has them.
+  // See Client.
   std::uint64_t changes() const { return changes_; }
   Event& changed() { return changed_; }
 
  protected:
-  // There is a new connection, or another epoch.
+  // There is a new connection, or a new epoch.
   void on_change() {
     ++changes_;
     changed_.notify();
@@ -49,15 +49,15 @@ class Router {
   Event changed_;
 };
 
-// Calls that were refused for now, and are submitted again a little later.
+// Calls that were refused for now and are submitted again a little later.
 class Parking {
  public:
   Parking(asio::any_io_executor executor, const Settings& settings, Router& router)
       : executor_(executor), limit_(settings.max_calls), router_(router), arrived_(executor) {}
-  // Comes back through submit(), or ends as unavailable, with the reason, when its deadline comes
-  // first.
+  // The call returns through submit(). If its deadline comes first, it ends as unavailable with the
+  // reason.
   void park(Call& call, Error why);
-  // Works until it is cancelled; then completes every call with Errc::cancelled.
+  // Runs until cancelled, then completes every call with Errc::cancelled.
   awaitable<void> run();
   std::size_t size() const { return calls_.size(); }
 
@@ -79,7 +79,7 @@ class PrimaryRouter : public Router, LinkOwner {
 
   void submit(Call& call) override;
   Async<std::unique_ptr<Conversation>> dial(int slot, Clock::time_point deadline) override;
-  // The sentinels will tell, and the shared connections find out by themselves.
+  // The sentinels will report it, and the shared connections notice by themselves.
   void on_moved(const Error&) override {}
   std::optional<Error> problem() const override;
   Topology topology() const override;
@@ -89,7 +89,7 @@ class PrimaryRouter : public Router, LinkOwner {
   // Breaks connections to servers that are no longer the primary.
   void leave_all_but(const Address& primary);
   void leave_all(const std::string& why);
-  // What the link is connected with says that it is no longer the primary.
+  // The server at the other end of the link says that it is no longer the primary.
   virtual void on_demoted(Link& link, const std::string& words) = 0;
 
  private:

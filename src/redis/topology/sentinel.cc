@@ -72,7 +72,7 @@ std::optional<Address> SentinelView::primary() const {
 }
 
 std::uint64_t SentinelView::epoch() const {
-  // What we saw being promoted has a newer configuration, of which the sentinels will tell.
+  // A promotion that we observed has a newer configuration, which the sentinels have yet to report.
   return (newest() ? newest()->epoch : 0) + (promoted_ ? 1 : 0);
 }
 
@@ -123,7 +123,7 @@ void read_replicas(const Reply& replicas, SentinelView::Report& into) {
   }
 }
 
-// Follows all sentinels, and finds the primary for whoever wants a connection.
+// Follows all sentinels and finds the primary for each new connection.
 class SentinelConnector : public Connector {
  public:
   SentinelConnector(asio::any_io_executor executor, const Dialer& dialer)
@@ -172,7 +172,7 @@ awaitable<void> SentinelConnector::follow(std::size_t index) {
   }
 }
 
-// Until the connection breaks: asks, then waits for news or for the time to ask again.
+// Runs until the connection breaks: asks, then waits for news or for the time to ask again.
 Async<> SentinelConnector::listen(std::size_t index) {
   const auto& address = sentinel_dialer_.settings().addresses[index];
   auto dialled = co_await sentinel_dialer_.dial(address, Clock::now() + sentinel_limit);
@@ -193,7 +193,7 @@ Async<> SentinelConnector::listen(std::size_t index) {
 Async<> SentinelConnector::report(std::size_t index, Conversation& sentinel) {
   const auto& master = dialer_.settings().master_name;
   std::vector<Command> questions;
-  // MASTER has the new epoch while it still has the old address; this one has the new address.
+  // MASTER may already have the new epoch with the old address. This command has the new address.
   questions.emplace_back("SENTINEL", "GET-MASTER-ADDR-BY-NAME", master);
   questions.emplace_back("SENTINEL", "MASTER", master);
   questions.emplace_back("SENTINEL", "REPLICAS", master);
@@ -232,7 +232,7 @@ Async<std::unique_ptr<Conversation>> SentinelConnector::connect(Clock::time_poin
   };
   auto looked = co_await with_group(look, *this, search, deadline);
   if (!looked || !search.found) co_return std::unexpected(no_primary(search));
-  // While the other probes ended, a sentinel may have told of somebody newer.
+  // While the other probes ended, a sentinel may have reported a newer primary.
   if (view_.primary() != search.found->address())
     co_return fail(Errc::unavailable, "{} was replaced as the primary",
                    to_string(search.found->address()));
@@ -288,7 +288,7 @@ Error SentinelConnector::no_primary(const Search& search) const {
   std::string why;
   Error all{Errc::unavailable, ""};
   for (const auto& [address, problem] : search.problems) why += (why.empty() ? "" : "; ") + problem;
-  // Only when nobody could be asked do the sentinels' own troubles matter.
+  // The sentinels' own problems matter only if no server could be asked.
   if (search.problems.empty()) {
     for (const auto& problem : problems_) {
       if (!problem) continue;

@@ -60,7 +60,7 @@ TEST_CASE("a primary that was replaced and wakes up is not believed, until it is
   CHECK(!view.on_role(a, true));
   CHECK(view.primary() == b);
   for (std::size_t i = 0; i < 3; ++i) view.on_report(i, {b, 2, {a, c}});
-  CHECK(!view.on_role(a, true));  // it is listed as a replica now, and has not heard of it
+  CHECK(!view.on_role(a, true));  // it is listed as a replica now, but does not know yet
   CHECK(view.on_role(b, true));
   view.on_report(0, {a, 3, {b, c}});
   CHECK(view.primary() == a);
@@ -74,7 +74,7 @@ TEST_CASE("what we saw does not outlive what the server itself, or all sentinels
   all_name_a();
   view.on_role(b, false);
   CHECK(view.on_role(b, true));
-  CHECK(!view.on_role(b, false));  // the promotion was taken back
+  CHECK(!view.on_role(b, false));  // the promotion was reverted
   CHECK(view.on_role(a, true));
   CHECK(view.on_role(b, true));
   for (int i = 0; i < 1000; ++i) all_name_a();

@@ -1,6 +1,6 @@
 #pragma once
-// Where a page of results ended. Opaque to whoever carries it; it holds for the same query on the
-// same versions only (wherever they are searched), and one that was changed is refused.
+// Where a page of results ended. Opaque to clients. It is valid only for the same query on the same
+// versions (on any machine), and a cursor that was tampered with is refused.
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -22,12 +22,12 @@ struct Cursor {
   Standing standing() const { return {score, repo, path, blob}; }
 };
 std::string to_string(const Cursor& cursor);
-// Errc::invalid: it is damaged, or of another query.
+// Errc::invalid: it is damaged, or belongs to another query.
 Result<Cursor> parse_cursor(std::string_view text, std::uint64_t asked);
-// Errc::invalid: the texts are no longer those of the cursor's page.
+// Errc::invalid: the texts have changed since the cursor's page.
 Result<> check_versions(const Cursor& cursor, std::uint64_t versions);
 
-// What is asked for, and in which order.
+// Hashes what is asked for, and in which order.
 std::uint64_t hash_of(const ParsedQuery& query, const SearchTerms& terms);
 std::uint64_t hash_of(std::string_view text, std::uint64_t seed = 14695981039346656037u);
 

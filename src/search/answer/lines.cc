@@ -24,7 +24,7 @@ Line line_at(std::string_view text, std::size_t at) {
   return {line_begin(text, at), std::min(text.find('\n', at), text.size())};
 }
 
-// CR LF ends a line as LF does; only who looks at matches sees the CR.
+// CR LF ends a line just as LF does. The CR is visible only if line ends are kept.
 std::string_view shown(std::string_view text, Line line, const SearchTerms& terms) {
   if (terms.keeps_line_ends) return text.substr(line.begin, line.end + 1 - line.begin);
   auto whole = text.substr(line.begin, line.end - line.begin);
@@ -36,7 +36,7 @@ bool is_inside_character(std::string_view text, std::size_t at) {
   return at < text.size() && (static_cast<unsigned char>(text[at]) & 0xC0) == 0x80;
 }
 
-// The part of a long line that is shown: around the first match, whole characters.
+// The part of a long line to show: around the first match, and only complete characters.
 Line window(std::string_view line, Range first, std::size_t most) {
   if (line.size() <= most) return {0, line.size()};
   std::size_t length = std::min<std::size_t>(first.end - first.begin, most);
@@ -62,7 +62,7 @@ class LineNumbers {
     blocks_ = parts_.blocks().subspan(files[file].first_block,
                                       files[file + 1].first_block - files[file].first_block);
   }
-  // Of a line's beginning; ascending.
+  // The number of the line that begins here. Call it in ascending order.
   std::uint32_t of(std::string_view text, std::size_t begin) {
     auto next = std::ranges::upper_bound(blocks_, begin + offset_, {},
                                          [](const BlockEntry& block) { return block.offset(); });
@@ -99,7 +99,7 @@ void add_context(std::string_view text, Line line, const SearchTerms& terms, Lin
   }
 }
 
-// As bytes of the shown part; one that overlaps the last becomes a part of it.
+// In bytes of the shown part. A range that overlaps the previous one is merged into it.
 void add_range(const Range& range, Line part, LineMatch& match) {
   auto begin = std::clamp<std::size_t>(range.begin, part.begin, part.end) - part.begin;
   auto end = std::clamp<std::size_t>(range.end, part.begin, part.end) - part.begin;
@@ -110,7 +110,7 @@ void add_range(const Range& range, Line part, LineMatch& match) {
     match.ranges.push_back({static_cast<std::uint32_t>(begin), static_cast<std::uint32_t>(end)});
 }
 
-// What of a span is in one line.
+// The part of a span that lies in one line.
 struct Piece {
   Line line;
   Range range;
@@ -136,7 +136,7 @@ std::vector<Piece> pieces_of(std::string_view text, std::span<const Span> spans,
       if (span.end <= line.end + 1) break;
     }
   }
-  // A span of several lines comes before others that begin in its second.
+  // A span of several lines precedes others that begin in its second line.
   if (!is_sorted)
     std::ranges::sort(pieces, {}, [](const Piece& piece) {
       return std::pair(piece.line.begin, piece.range.begin);
@@ -180,9 +180,9 @@ bool add_lines(const Segment& segment, std::uint32_t file, std::span<const Span>
 
 std::uint64_t touched_lines(std::string_view text, std::span<const Span> spans) {
   std::uint64_t lines = 0;
-  std::size_t next = 0;  // the first byte behind the lines that are counted
+  std::size_t next = 0;  // the first byte after the counted lines
   for (const auto& span : spans)
-    // An empty span behind them is in a line of its own.
+    // An empty span after the counted lines has a line of its own.
     while (span.begin >= next || span.end > next) {
       auto at = std::max<std::size_t>(span.begin, next);
       next = std::min(text.find('\n', at), text.size()) + 1;

@@ -1,5 +1,5 @@
-// Answers of parts, put together. Each part has counted what it has at every depth, and shows what
-// is on its page at any of them; the sums say at which depth the whole ends.
+// Combines the answers of parts. Each part has counted its matches at every depth, and lists the
+// files that are on its page at any depth. The sums determine the depth at which the whole ends.
 #include <algorithm>
 
 #include "search/answer/cursor.h"
@@ -71,7 +71,7 @@ class Merging {
     return totals;
   }
 
-  // The first depth at which there is enough. No part ended before it.
+  // The first depth with enough matches. No part ended before it.
   DepthTotals find_depth() {
     auto totals = totals_at(depth_);
     for (; depth_ + 1 < depths_.count() && totals.matches < depths_.most();)

@@ -22,12 +22,13 @@ std::shared_ptr<const Segment> repository(std::string name, std::vector<Document
 }
 
 Document file(std::string path, std::string text) {
-  // An id that follows from the text, as git's does.
+  // An id derived from the text, as in git.
   auto blob = fmt::format("{:016x}{:024x}", std::hash<std::string>()(text), text.size());
   return {std::move(path), std::move(text), std::move(blob), {}};
 }
 
-// Repositories of very different sizes, with words that are common, rare and in one of them only.
+// Repositories of very different sizes, with words that are common, rare, or in only one
+// repository.
 Segments repositories(unsigned seed, int count) {
   std::mt19937 random(seed);
   Segments segments;
@@ -78,7 +79,8 @@ std::string text_of(const Answer& answer) {
   return text + answer.next;
 }
 
-// Page after page, and the same from one process, from two and from four; how many pages.
+// Checks page after page that one, two and four processes give the same answer. Returns the number
+// of pages.
 int check_split(const Segments& segments, std::string_view text, SearchTerms terms) {
   CAPTURE(text);
   auto query = parse_query(text);
@@ -166,7 +168,7 @@ TEST_CASE("a search looks into the repositories of its set, and into none if tha
   for (const auto& segment : segments) names.insert(segment->name());
   terms.repos = RepoSet::of(names);
   CHECK(repos_of(terms) == everything);
-  // A pattern in the query chooses among them, and adds none.
+  // A pattern in the query selects among them, and adds none.
   auto other = parse_query("return repo:r008");
   terms.repos = RepoSet::of({"org/r007"});
   CHECK(search(segments, *other, terms)->files.empty());
@@ -204,7 +206,7 @@ TEST_CASE("identical files are shown once with the list of the others, when that
   REQUIRE(answer);
   CHECK(answer->file_count == 10);
   REQUIRE(answer->files.size() ==
-          5);  // lib.c, three of their own, and the vendored one: worth less
+          5);  // lib.c, three of their own, and the vendored one, which ranks lower
   const auto& lib = *std::ranges::find(answer->files, "src/copy.c", &FileMatch::path);
   CHECK(lib.repo == "a");
   CHECK(lib.lines.size() == 1);

@@ -18,7 +18,7 @@ Standing Paging::standing(const Hit& hit) const {
   const auto& segment = *fits_[hit.segment].segment;
   if (select_ == Select::repos) return {hit.score, segment.name(), {}, {}};
   auto file = segment.file(hit.file);
-  // Zeros are in the place of an id when only others have one.
+  // A file without an id has zeros in its place when other files have one.
   bool has_blob = file.blob.find_first_not_of('\0') != file.blob.npos;
   return {hit.score, segment.name(), file.path, has_blob ? file.blob : std::string_view()};
 }
@@ -51,7 +51,7 @@ std::size_t Paging::end_of_identical(std::span<const Hit> page, std::size_t begi
   return end;
 }
 
-// The best hit of each, with the matches of all.
+// The best hit of each repository, with the matches of all its hits.
 std::vector<Hit> Paging::one_for_each_repository(std::span<const Hit> hits, int depth) const {
   std::vector<Hit> repos;
   for (const auto& hit : hits) {
@@ -74,7 +74,7 @@ void Paging::keep_best_of_each_repository(std::vector<Hit>& hits) const {
     return fits_[hit.segment].segment->name();
   };
   auto before = [this](const Hit& a, const Hit& b) { return is_before(a, b); };
-  // Segments of a repository are side by side; in which order its files are does not matter here.
+  // The segments of a repository are adjacent. The order of its files does not matter here.
   std::ranges::sort(hits, {}, [](const Hit& hit) { return hit.segment; });
   std::vector<Hit> kept;
   for (auto begin = hits.begin(), end = begin; begin != hits.end(); begin = end) {
@@ -109,7 +109,7 @@ std::vector<std::vector<Hit>> Paging::pages(std::vector<Hit> hits,
   std::vector<std::vector<Hit>> pages;
   const bool has_share = terms_.most_files_per_repo != SIZE_MAX;
   if (!has_share && select_ != Select::repos) drop_pages_before(hits);
-  std::vector<Hit> kept;  // those that may be on this page or a deeper one
+  std::vector<Hit> kept;  // candidates for this page or a deeper one
   for (int depth = 0; depth < static_cast<int>(depths.size()); ++depth) {
     if (select_ == Select::repos) {
       kept = one_for_each_repository(hits, depth);
@@ -125,7 +125,7 @@ std::vector<std::vector<Hit>> Paging::pages(std::vector<Hit> hits,
     auto& more = depths[static_cast<std::size_t>(depth)].has_more;
     more = count > pages.back().size();
     if (has_share || select_ == Select::repos) continue;
-    // What better ones keep from this page, they keep from every deeper one too.
+    // Files that better ones push off this page are pushed off every deeper page too.
     more = more || (depth > 0 && depths[static_cast<std::size_t>(depth) - 1].has_more);
     kept = pages.back();
   }

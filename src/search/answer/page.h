@@ -1,5 +1,5 @@
 #pragma once
-// Which of the hits are on a page, in which order.
+// Which hits are on a page, and in which order.
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -13,17 +13,17 @@ namespace warren::search {
 
 class Paging {
  public:
-  // All of it stays alive.
+  // All arguments must outlive it.
   Paging(std::span<const SegmentPlan> fits, const SearchTerms& terms, Select select,
          std::optional<Cursor> after);
 
-  // The page of each depth: hits of this depth and those before. `hits` are side by side by
-  // repository. Says in `depths` where there is more than the page.
+  // The page of each depth: hits of this depth and of those before. In `hits`, a repository's hits
+  // must be adjacent. Sets has_more in `depths`.
   std::vector<std::vector<Hit>> pages(std::vector<Hit> hits, std::span<DepthTotals> depths) const;
-  // Without those of pages before, the best first.
+  // Removes the hits of earlier pages and sorts the rest, the best first.
   void rank(std::vector<Hit>& hits) const;
-  // Where the identical ones end that begin at this place of a page; the next one if they are not
-  // to be collapsed.
+  // Where the run of identical files ends that begins at this place of a page. If identical files
+  // are not collapsed, it is the next place.
   std::size_t end_of_identical(std::span<const Hit> page, std::size_t begin) const;
   Standing standing(const Hit& hit) const;
 
@@ -32,14 +32,14 @@ class Paging {
   void drop_pages_before(std::vector<Hit>& hits) const;
   std::vector<Hit> one_for_each_repository(std::span<const Hit> hits, int depth) const;
   void keep_best_of_each_repository(std::vector<Hit>& hits) const;
-  // The best ones that a page takes.
+  // The best hits, as many as fit on a page.
   std::vector<Hit> first_of(std::vector<Hit> hits) const;
 
   std::span<const SegmentPlan> fits_;
   const SearchTerms& terms_;
   Select select_;
   std::optional<Cursor> after_;
-  std::string after_blob_;  // as bytes
+  std::string after_blob_;  // in binary form
 };
 
 }  // namespace warren::search

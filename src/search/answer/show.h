@@ -1,5 +1,5 @@
 #pragma once
-// Files as answers have them: with their lines, and their share of the answer's bytes.
+// Turns hits into the files of an answer, with their lines, within the answer's limit of bytes.
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -10,19 +10,19 @@
 
 namespace warren::search {
 
-// What it takes of an answer's bytes, with the list of identical ones.
+// How much of the answer's limit it uses, including the list of identical files.
 std::size_t bytes_of(const FileMatch& match);
 std::size_t bytes_of(const FilePlace& place);
 
 class Showing {
  public:
-  // All of it stays alive.
+  // All arguments must outlive it.
   Showing(const Plan& plan, std::span<const SegmentPlan> fits, const SearchTerms& terms,
           Select select);
 
-  // Cut when its lines do not fit into so many bytes, or when the time is over.
+  // Cuts the file if its lines do not fit into `bytes`, or if time runs out.
   FileMatch show(const Hit& hit, std::size_t bytes);
-  // Without lines: of one that is the same as another.
+  // Without lines, for a file that is identical to another.
   FileMatch name(const Hit& hit) const;
   bool is_over() { return watch_.is_over(); }
   Stop why() const { return watch_.why(); }

@@ -1,6 +1,5 @@
 #pragma once
-// The order of results, in which a place says the same on every machine: no number of a segment or
-// of a thread is in it.
+// The order of results. It uses no segment or thread numbers, so it is the same on every machine.
 #include <string_view>
 #include <tuple>
 
@@ -9,11 +8,11 @@ namespace warren::search {
 struct Standing {
   double score = 0;
   std::string_view repo = {}, path = {},
-                   blob = {};  // the blob as bytes or as digits: the order is the same
+                   blob = {};  // the id in binary or in hex: the order is the same
 };
 
-// By repository and path when they are worth the same; identical ones side by side when these are
-// to be collapsed.
+// Equal scores are ordered by repository and path. If identical files are collapsed, they are
+// placed side by side.
 inline bool is_before(const Standing& a, const Standing& b, bool collapses) {
   if (a.score != b.score) return a.score > b.score;
   if (collapses && a.blob != b.blob) return a.blob < b.blob;

@@ -18,9 +18,9 @@ struct Item {
   std::uint16_t language;
 };
 
-constexpr std::size_t touched = 512u << 10;  // bytes of the arena that are asked for at once
+constexpr std::size_t touched = 512u << 10;  // of the arena, requested at once
 
-// The order in which results are worth showing.
+// Files in the order in which results are worth showing.
 bool is_before(const Item& a, const Item& b) {
   auto rank = [](const Item& item) {
     return std::tuple(item.file_class, item.document.path.size(),
@@ -35,7 +35,7 @@ std::size_t memory_of(const Item& item) {
          branches.capacity() * sizeof(std::uint16_t);
 }
 
-// Where the block that begins at `at` ends: after the last line that fits, or after the first one.
+// Where the block that begins at `at` ends: after the last line that fits, or after the first line.
 std::size_t end_of_block(std::string_view text, std::size_t at, std::size_t block_bytes) {
   if (text.size() - at <= block_bytes) return text.size();
   auto line_end = text.rfind('\n', at + block_bytes - 1);
@@ -100,8 +100,8 @@ std::vector<FileEntry> SegmentBuilder::Pile::place_files() {
   return files;
 }
 
-// Copies the texts to their places and frees them one by one; each thread takes a run of files with
-// about as many bytes as the others'.
+// Copies the texts into place and frees them one by one. Each thread takes a run of files with
+// about the same number of bytes.
 Result<Section> SegmentBuilder::Pile::place_text(std::vector<FileEntry>& files,
                                                  std::vector<BlockEntry>& blocks) {
   auto text = Region::make(text_bytes);
@@ -145,7 +145,7 @@ Result<Section> SegmentBuilder::Pile::place_text(std::vector<FileEntry>& files,
   return Section::whole(std::move(*text), text_bytes);
 }
 
-// Paths, branches and blobs.
+// Adds paths, branches and blobs.
 Result<> SegmentBuilder::Pile::describe(Segment::Parts& parts) {
   std::vector<char> paths, blobs;
   std::vector<std::uint8_t> branches;
@@ -198,7 +198,7 @@ Result<> SegmentBuilder::add(Document&& document) {
 Result<std::shared_ptr<const Segment>> SegmentBuilder::scannable(Source source) {
   auto pile = std::exchange(pile_, std::make_unique<Pile>());
   pile_->terms = pile->terms;
-  // Blocks and files are counted with 16 bytes for each KB, and a second time while they are moved.
+  // Allows 16 bytes per KB for blocks and files, and twice as much while they are moved.
   auto fits = pile->check(in_pages(pile->text_bytes) + pile->text_bytes / 32 +
                           pile->items.size() * 2 * (sizeof(FileEntry) + sizeof(BlockEntry)));
   if (!fits) return std::unexpected(fits.error());

@@ -1,5 +1,5 @@
 #pragma once
-// Checksums of sections: they find what was damaged by accident, on a disk, on the way or in memory.
+// Checksums of sections. They detect accidental damage on disk, in transit or in memory.
 #include <array>
 #include <bit>
 #include <cstddef>
@@ -8,12 +8,12 @@
 
 namespace warren::search {
 
-// Any change of a single word changes its lane, whatever the others hold.
+// A change to a single word always changes its lane, whatever the other words are.
 class Checksum {
  public:
   static constexpr std::size_t step = 32;
 
-  // A multiple of `step`.
+  // `size` must be a multiple of `step`.
   void add(const std::byte* bytes, std::size_t size) {
     constexpr std::uint64_t odd = 0x9fb21c651e98df25;
     for (const auto* end = bytes + size; bytes != end; bytes += step) {

@@ -8,10 +8,10 @@ namespace {
 
 constexpr std::size_t child_memory = std::size_t{1} << 30;
 constexpr std::size_t most_answer = 32u << 20;  // for one file
-constexpr auto start_patience = 20s;            // a busy machine is no reason to do without symbols
+constexpr auto start_patience = 20s;            // a busy machine must not cost us the symbols
 constexpr std::size_t most_line = 64u << 10;
 
-// Only as much JSON as ctags writes.
+// Parses only the subset of JSON that ctags writes.
 class Scanner {
  public:
   explicit Scanner(std::string_view text) : rest_(text) {}
@@ -63,7 +63,7 @@ class Scanner {
       case 'f':
         c = '\f';
         return true;
-      case 'u':  // of control characters alone: the rest is UTF-8 as it is
+      case 'u':  // only for control characters: the rest is plain UTF-8
         c = '?';
         rest_.remove_prefix(std::min<std::size_t>(4, rest_.size()));
         return true;
@@ -75,7 +75,8 @@ class Scanner {
   std::string_view rest_;
 };
 
-// ctags knows languages by names of files; the rest of a path is of no use and may be no UTF-8.
+// ctags detects languages by file name. The rest of a path is useless to it, and may be invalid
+// UTF-8.
 std::string plain_name(std::string_view path) {
   std::string name(path.substr(path.rfind('/') + 1));
   for (char& c : name)

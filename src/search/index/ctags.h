@@ -1,5 +1,5 @@
 #pragma once
-// universal-ctags as a child that is asked about one text after the other.
+// Runs universal-ctags as a child process and sends it one text after the other.
 #include <functional>
 #include <optional>
 #include <string>
@@ -15,25 +15,25 @@ struct Tag {
   std::uint32_t line = 0;
 };
 
-// {"_type": "tag", "name": "f", …}: the members that a tag has, and its type.
+// {"_type": "tag", "name": "f", …}: the members of a tag, and the type of the line.
 struct TagLine {
   std::string type;
   Tag tag;
 };
-// Nothing when it is no object of words and numbers.
+// Returns nullopt unless it is an object of strings and numbers.
 std::optional<TagLine> parse_tag_line(std::string_view line);
 
 class Ctags {
  public:
   // Errc::unavailable: there is no universal-ctags of that name.
   static Result<Ctags> start(const SymbolTerms& terms);
-  // Errc::timeout, Errc::overloaded, Errc::protocol: this child is of no further use.
+  // After Errc::timeout, Errc::overloaded or Errc::protocol, this child is unusable.
   Result<> ask(std::string_view path, std::string_view text,
                const std::function<void(Tag&&)>& found);
 
  private:
   Ctags(Child child, const SymbolTerms& terms) : child_(std::move(child)), terms_(terms) {}
-  // The next line of its answer, while the input is written.
+  // Reads the next line of its answer, and writes the input meanwhile.
   Result<std::string_view> next_line(std::string_view& input, Clock::time_point deadline);
 
   Child child_;

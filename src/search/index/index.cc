@@ -1,5 +1,6 @@
-// The index of a text: (key, block) pairs, thrown into 512 buckets by the upper half of the key so
-// that what is written stays in the cache; each bucket is then sorted by the lower half and packed.
+// Builds the index of a text: (key, block) pairs, distributed into 512 buckets by the upper half of
+// the key, so that writes stay in the cache. Each bucket is then sorted by the lower half and
+// packed.
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -18,13 +19,13 @@ namespace {
 constexpr std::uint32_t low_bits = 9;
 constexpr std::size_t bucket_count = key_count >> low_bits;
 constexpr std::size_t keys_per_bucket = 1u << low_bits;
-// Chunks double, so that a small text takes little and a large one has few of them.
+// Chunk sizes double, so that a small text uses little memory and a large one needs few chunks.
 constexpr std::size_t chunk_pairs(std::size_t chunk) {
   return std::size_t{256} << std::min<std::size_t>(chunk, 6);
 }
 constexpr std::size_t least_text = 512u << 10;
 
-// Memory that this build may still take.
+// The memory that this build may still use.
 class Budget {
  public:
   Budget(std::size_t limit, std::size_t used) : limit_(limit), used_(used) {}
@@ -39,13 +40,13 @@ class Budget {
   std::atomic<std::size_t> used_;
 };
 
-// Pairs of one bucket, two bytes each: the low half of the key, and how many blocks after the pair
-// before. Half of the memory of a build would otherwise be block numbers.
+// The pairs of one bucket, two bytes each: the low half of the key, and the distance in blocks from
+// the previous pair. With full block numbers, a build would need twice the memory.
 class Chain {
  public:
-  static constexpr std::uint32_t skip = 127;  // so many blocks, and no key
+  static constexpr std::uint32_t skip = 127;  // only skips this many blocks
 
-  // false: the budget does not allow it.
+  // Returns false if the budget is exhausted.
   bool append(std::uint32_t key, std::uint32_t block, Budget& budget) {
     for (; block - block_ >= skip; block_ += skip)
       if (!push(skip << low_bits, budget)) return false;
@@ -97,7 +98,7 @@ using Chains = std::array<Chain, bucket_count>;
 struct Bucket {
   std::vector<std::uint8_t> lists;
   std::array<std::uint32_t, keys_per_bucket>
-      entries;  // as in the directory, from this bucket's begin
+      entries;  // as in the directory, relative to this bucket's begin
   std::array<bool, keys_per_bucket> has{};
 };
 
@@ -106,11 +107,11 @@ struct Build {
   const BuildTerms& terms;
   int threads;
   Budget budget;
-  std::vector<std::unique_ptr<Chains>> chains;  // of each thread
+  std::vector<std::unique_ptr<Chains>> chains;  // one per thread
   std::vector<std::unique_ptr<Bucket>> buckets;
   std::atomic<std::size_t> next_bucket = 0;
 
-  // Every thread does about as much in the same time, so that one may speak for all.
+  // All threads work at about the same pace, so one of them reports for all.
   void tell(int thread, double from, double to, double part) const {
     if (thread == 0 && terms.progress) terms.progress(from + (to - from) * part);
   }
@@ -132,8 +133,8 @@ Result<> collect_pairs(Build& build, int thread) {
   return ok;
 }
 
-// The pairs of a bucket in the order of their keys; threads had ascending ranges of blocks, so that
-// the blocks of a key stay in order.
+// Sorts the pairs of a bucket by key. Threads had ascending ranges of blocks, so the blocks of each
+// key stay in order.
 Result<> pack_bucket(Build& build, std::size_t place, std::vector<std::uint32_t>& sorted) {
   std::array<std::size_t, keys_per_bucket + 1> begins{};
   for (auto& chains : build.chains)

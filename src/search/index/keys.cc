@@ -9,7 +9,7 @@ namespace warren::search {
 
 std::uint32_t count_lines(std::string_view text) {
   std::uint32_t lines = 0;
-  // In pieces that a byte can count, so that the compiler counts many bytes at once.
+  // In pieces whose count fits into one byte, so that the compiler can count many bytes at once.
   while (!text.empty()) {
     auto piece = text.substr(0, 255);
     std::uint8_t here = 0;
@@ -41,19 +41,19 @@ std::span<const std::uint32_t> KeyCollector::collect(std::string_view text) {
   const auto* at = reinterpret_cast<const unsigned char*>(text.data());
   const auto* end = at + text.size();
   auto class_of = [&](std::size_t i) { return std::uint64_t{byte_classes[at[i]]}; };
-  std::uint64_t last = class_of(0) << 6 | class_of(1);  // classes of the bytes before, 6 bits each
+  std::uint64_t last = class_of(0) << 6 | class_of(1);  // classes of the last bytes, 6 bits each
   std::size_t count = 0;
   auto* seen = seen_.data();
   const std::uint8_t turn = turn_;
   auto* keys = keys_.data();
-  // No branch depends on the text: each key is written, and counted when it is new.
+  // No branch depends on the text: every key is written, but counted only if it is new.
   auto take = [&](std::uint64_t classes) {
     auto key = static_cast<std::uint32_t>(classes & (key_count - 1));
     keys[count] = key;
     count += seen[key] != turn ? 1 : 0;
     seen[key] = turn;
   };
-  // Four at a time, so that a key need not wait for the one before.
+  // Four at a time, so that a key does not have to wait for the previous one.
   for (at += 2; end - at >= 4; at += 4) {
     last = last << 24 | class_of(0) << 18 | class_of(1) << 12 | class_of(2) << 6 | class_of(3);
     take(last >> 18);

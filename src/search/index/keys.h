@@ -1,5 +1,5 @@
 #pragma once
-// What is learnt from a block's bytes when it is made.
+// Properties of a block's bytes, computed when the block is made.
 #include <cstdint>
 #include <span>
 #include <string_view>
@@ -10,8 +10,8 @@ namespace warren::search {
 std::uint32_t count_lines(std::string_view text);  // line ends
 std::uint8_t block_flags(std::string_view text);   // BlockFlags
 
-// The distinct keys of a text, in the order in which they occur first. Keeps its memory between
-// texts: one for each thread.
+// The distinct keys of a text, in the order of their first occurrence. Keeps its memory between
+// texts; each thread needs one.
 class KeyCollector {
  public:
   KeyCollector();
@@ -19,8 +19,9 @@ class KeyCollector {
   std::span<const std::uint32_t> collect(std::string_view text);
 
  private:
-  // For each key the turn in which it was last seen: 256 KB, which stay in the second-level cache.
-  // A bit for each would stay in the first, but bits must be cleared and cost more to set.
+  // For each key, the turn in which it was last seen: 256 KB, which fit into the second-level
+  // cache. One bit per key would fit into the first level, but bits must be cleared and cost more
+  // to set.
   std::vector<std::uint8_t> seen_;
   std::uint8_t turn_ = 0;
   std::vector<std::uint32_t> keys_;

@@ -1,5 +1,5 @@
 #pragma once
-// What a segment is made of: arrays without pointers, each in a section of its own.
+// The parts of a segment: arrays without pointers, each in its own section.
 #include <array>
 #include <cstdint>
 #include <memory>
@@ -11,29 +11,29 @@
 namespace warren::search {
 
 enum class SectionKind : std::uint8_t {
-  text,       // 64 zeros, then each file with a NUL after it, then 64 zeros
+  text,       // 64 zeros, then each file followed by NUL, then 64 zeros
   blocks,     // BlockEntry
-  files,      // FileEntry, and one more that ends the last
-  paths,      // one after the other
-  branches,   // a row of bits for each file, when there is more than one branch
-  blobs,      // ids of one length
+  files,      // FileEntry, plus one that marks the end of the last file
+  paths,      // concatenated
+  branches,   // a row of bits per file, if there are several branches
+  blobs,      // ids, all of the same length
   directory,  // see postings.h
   postings,
   symbols,       // see symbols.h
   symbol_names,  // see symbols.h
-  frames,        // of a warm segment: see warm.h
+  frames,        // only in a warm segment: see warm.h
 };
 inline constexpr std::size_t section_count = 11;
 std::string_view name(SectionKind kind);
 
 inline constexpr std::size_t text_slack = 64;
 
-// How much of a build is done when texts are at their places, and when their keys are collected: of
-// the time that it takes, as measured.
+// How much of a build is done once texts are in place, and once their keys are collected: shares of
+// the measured build time.
 inline constexpr double texts_placed = 0.15, keys_collected = 0.75;
 
 struct BlockEntry {
-  std::uint64_t offset_and_flags;  // the place in the text section << 8 | flags
+  std::uint64_t offset_and_flags;  // position in the text section << 8 | flags
   std::uint32_t file;
   std::uint32_t first_line;
 
@@ -44,7 +44,7 @@ struct BlockEntry {
 struct FileEntry {
   std::uint64_t offset;
   std::uint32_t size;
-  std::uint32_t path;  // where it begins; it ends where the next one does
+  std::uint32_t path;  // where its path begins; it ends where the next one begins
   std::uint32_t first_block;
   std::uint16_t language;
   FileClass file_class;
@@ -53,9 +53,10 @@ struct FileEntry {
 static_assert(sizeof(BlockEntry) == 16 && sizeof(FileEntry) == 24);
 
 class PathIndex;
-// The index of paths (see candidates.h), made when it is asked for again: for one query, as from a
-// command line, a look at all paths costs less. Equal owners: all that is made of a segment without
-// a change of its paths, with an index, symbols or dead files. Any thread.
+// The index of paths (see candidates.h), built only when it is needed repeatedly: for a single
+// query, as from a command line, scanning all paths is cheaper. Equal owners: all segments derived
+// from one without a change of paths, by adding an index, symbols or dead files. Any thread may use
+// it.
 class PathIndexSlot {
  public:
   PathIndexSlot() = default;
@@ -67,7 +68,7 @@ class PathIndexSlot {
     std::lock_guard lock(mutex_);
     return index_;
   }
-  // Null: not yet.
+  // Returns null if there is none yet.
   template <class Make>
   std::shared_ptr<const PathIndex> get_or(const Make& make) const {
     std::lock_guard lock(mutex_);
@@ -84,8 +85,8 @@ class PathIndexSlot {
 struct Segment::Parts {
   Source source;
   std::array<Section, section_count> sections;
-  std::vector<std::uint64_t> dead = {};  // a bit for each file; empty: all live
-  std::size_t blob_bytes = 0;            // of one id
+  std::vector<std::uint64_t> dead = {};  // one bit per file; empty if all are live
+  std::size_t blob_bytes = 0;            // per id
   bool is_warm = false;
   PathIndexSlot path_index = {};
 
@@ -97,10 +98,10 @@ struct Segment::Parts {
   std::size_t branch_bytes() const {
     return source.branches.size() < 2 ? 0 : (source.branches.size() + 7) / 8;
   }
-  std::size_t memory() const;  // of all sections, the source's strings and the index of paths
+  std::size_t memory() const;  // all sections, the source's strings and the index of paths
 };
 
-// Where a block ends, in the text section.
+// Where a block ends in the text section.
 inline std::uint64_t block_end(const Segment::Parts& parts, std::uint32_t place) {
   auto blocks = parts.blocks();
   auto files = parts.files();

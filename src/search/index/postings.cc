@@ -39,7 +39,7 @@ void put_word(std::vector<std::uint8_t>& out, std::size_t at, std::uint32_t valu
   std::memcpy(out.data() + at, &value, sizeof value);
 }
 
-// The width at which low bits and exceptions together are smallest.
+// The width that minimises the total size of low bits and exceptions.
 unsigned best_width(std::span<const std::uint32_t> deltas) {
   std::array<std::uint32_t, 33> lengths{};
   for (auto delta : deltas) ++lengths[std::bit_width(delta)];
@@ -58,7 +58,7 @@ unsigned best_width(std::span<const std::uint32_t> deltas) {
 void encode_group(std::span<const std::uint32_t> deltas, std::vector<std::uint8_t>& out) {
   unsigned width = best_width(deltas);
   std::size_t head = out.size();
-  // Room for whole words, so that bits are written eight bytes at a time.
+  // Rounds up to whole words, so that bits can be written eight bytes at a time.
   out.resize(head + 1 + (deltas.size() * width + 7) / 8 + sizeof(std::uint64_t));
   auto* into = out.data() + head;
   *into++ = static_cast<std::uint8_t>(width);
@@ -109,7 +109,7 @@ void encode_list(std::span<const std::uint32_t> places, std::uint32_t block_coun
   if (groups > 1) out.resize(skips + std::size_t{groups} * 8);
   std::size_t begin = out.size();
   std::array<std::uint32_t, group_size> deltas{};
-  std::uint32_t next = 0;  // the least place that can follow
+  std::uint32_t next = 0;  // the smallest place that can follow
   for (std::uint32_t group = 0; group < groups; ++group) {
     auto part = places.subspan(std::size_t{group} * group_size);
     part = part.first(std::min<std::size_t>(part.size(), group_size));
@@ -244,14 +244,14 @@ void write_directory(std::span<const std::uint64_t> present, std::span<const std
 
 namespace {
 
-// Where a varint ends; null: not before `end`.
+// Returns the end of a varint, or null if it does not end before `end`.
 const std::uint8_t* skip_varint(const std::uint8_t* from, const std::uint8_t* end) {
   for (int bytes = 1; from < end; ++bytes)
     if (*from++ < 0x80 || bytes == 5) return from;
   return nullptr;
 }
 
-// Where a group ends, likewise.
+// Returns the end of a group, or null, likewise.
 const std::uint8_t* skip_group(const std::uint8_t* from, const std::uint8_t* end,
                                std::uint32_t count) {
   if (from >= end) return nullptr;

@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::size_t huge_page = 2u << 20;
 
-// The system gives huge pages only to what begins at a multiple of their size.
+// The system uses huge pages only for addresses that are a multiple of their size.
 std::byte* aligned_map(std::size_t size) {
   void* got =
       mmap(nullptr, size + huge_page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -66,7 +66,7 @@ void Region::use_huge_pages() {
 void Region::touch(std::size_t begin, std::size_t bytes) {
   constexpr int populate_write = 23;  // MADV_POPULATE_WRITE
   begin = std::min(begin & ~(page_bytes - 1), size_);
-  // Where it is not known, pages come when they are written to.
+  // On systems without it, pages are allocated when they are first written.
   madvise(data_ + begin, std::min(in_pages(bytes), size_ - begin), populate_write);
 }
 

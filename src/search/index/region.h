@@ -1,5 +1,5 @@
 #pragma once
-// Memory taken from the system in whole pages, so that what is counted is what is there.
+// Memory allocated from the system in whole pages, so that our count matches what is really used.
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -19,20 +19,20 @@ inline std::size_t in_pages(std::size_t bytes) {
 
 class Region {
  public:
-  // Zeroed. Errc::overloaded: the system has none.
+  // Zeroed. Errc::overloaded: the system has no memory left.
   static Result<std::shared_ptr<Region>> make(std::size_t bytes);
-  // A whole file, to be read. Errc::not_found, Errc::invalid when it is empty.
+  // Maps a whole file for reading. Errors: not_found; invalid if it is empty.
   static Result<std::shared_ptr<Region>> map(const std::string& path);
   ~Region();
   Region(const Region&) = delete;
   Region& operator=(const Region&) = delete;
 
-  // Copies what is there into huge pages; readers go on meanwhile. Without huge pages in the system
-  // nothing happens.
+  // Copies the contents into huge pages, while readers continue. Does nothing if the system has no
+  // huge pages.
   void use_huge_pages();
 
-  // Asks for the pages of a part that is about to be written, all at once, which takes less than
-  // one by one.
+  // Allocates the pages of a part that is about to be written, all at once. This is faster than one
+  // by one.
   void touch(std::size_t begin, std::size_t bytes);
 
   std::byte* data() { return data_; }
@@ -45,8 +45,8 @@ class Region {
   std::size_t size_;
 };
 
-// A piece of a region. Equal owners: every segment that shows the bytes (one with an index shares
-// the text of the one without), and, after a load, every section of the file.
+// A part of a region. Equal owners: every segment that uses the bytes (one with an index shares the
+// text of the one without), and, after a load, every section of the file.
 struct Section {
   std::shared_ptr<Region> region;
   const std::byte* data = nullptr;

@@ -1,20 +1,20 @@
 #pragma once
-// A segment: text in memory and an index that says which of its blocks may hold a match.
+// A segment: text in memory, and an index that says which of its blocks may contain a match.
 //
 //   arena   file NUL file NUL …            in the order in which results are worth showing
 //   blocks  |~4 KB|~4 KB|…                 whole lines of one file: a line is never in two blocks
 //                                          (a block with a longer line is as long as that line)
 //   index   key of 3 bytes -> blocks       18 bits: each byte is one of 64 classes, letters folded
 //
-// A candidate block is looked at, so the index may say too much and never too little. It is small
-// (0.17 bytes per byte of text) because it knows blocks, not positions: memory is so fast that a
-// look at 4 KB costs less than an entry per occurrence would.
+// Every candidate block is checked, so the index may report too many blocks, but never too few. It
+// is small (0.17 bytes per byte of text) because it stores blocks, not positions: memory is so fast
+// that scanning 4 KB costs less than one entry per occurrence would.
 //
-// Immutable and position-independent: it can be read by any number of threads, written to a file
-// and mapped again, or sent to another machine byte for byte.
+// A segment is immutable and position-independent: any number of threads can read it, and it can be
+// written to a file and mapped again, or sent to another machine byte for byte.
 //
-// Rejected: cutting lines of more than 64 KB. `a.*b` would then have its keys in two blocks, and
-// the index would say too little. What long lines cost is bounded by the size limit of a file.
+// Rejected: splitting lines of more than 64 KB. The keys of `a.*b` would then be in two blocks, and
+// the index would report too few. The size limit of a file bounds the cost of long lines.
 #include <array>
 #include <cstdint>
 #include <functional>
@@ -31,7 +31,8 @@
 namespace warren::search {
 
 inline constexpr std::uint32_t key_count = 1u << 18;
-// 26 letters, 10 digits, 24 signs; three classes for what is not ASCII, one for all the rest.
+// 26 letters, 10 digits, 24 punctuation characters, three classes for non-ASCII bytes, and one for
+// everything else.
 inline constexpr auto byte_classes = [] {
   std::array<std::uint8_t, 256> classes{};
   classes.fill(63);
@@ -55,17 +56,17 @@ std::string_view name(FileClass file_class);
 struct FileView {
   std::string_view path;
   std::string_view text;  // empty in a warm segment: see Segment::text
-  std::string_view blob;  // git's id as bytes; empty outside of git
+  std::string_view blob;  // git's id in binary form; empty outside git
   std::uint32_t first_block = 0, block_count = 0;
   FileClass file_class = FileClass::code;
-  std::string_view language;  // "C++"; empty: not known
+  std::string_view language;  // "C++"; empty if unknown
 };
 
 enum BlockFlags : std::uint8_t { block_ascii = 1, block_utf8 = 2 };
 struct BlockView {
-  std::string_view text;  // of the whole lines, with their line ends
+  std::string_view text;  // whole lines, with their line ends
   std::uint32_t file = 0;
-  std::uint32_t first_line = 1;  // of the file, counted from 1
+  std::uint32_t first_line = 1;  // within the file, counted from 1
   std::uint8_t flags = 0;
 };
 
@@ -75,10 +76,10 @@ struct Symbol {
   std::uint32_t file = 0;
   std::uint32_t line = 0;
   std::string_view kind;    // "function"
-  std::string_view parent;  // empty: none
+  std::string_view parent;  // empty if none
 };
 
-// Bytes, exactly, by what they are for.
+// Exact numbers of bytes, by purpose.
 struct SegmentMemory {
   std::size_t text = 0, postings = 0, directory = 0, blocks = 0, files = 0, symbols = 0;
   std::size_t total() const { return text + postings + directory + blocks + files + symbols; }
@@ -92,7 +93,7 @@ class Segment {
 
   const std::string& name() const;  // of the repository
   const std::string& version() const;
-  std::uint64_t identity() const { return identity_; }  // a hash of both
+  std::uint64_t identity() const { return identity_; }  // a hash of name and version
   const std::vector<std::string>& branches() const;
   const std::vector<Skipped>& skipped() const;
 
@@ -103,41 +104,42 @@ class Segment {
   std::uint32_t block_count() const;
   BlockView block(std::uint32_t place) const;
   std::string_view text(std::uint32_t file) const;
-  // The whole arena: from the first block to the last one, with room to read 64 bytes beyond.
+  // The whole arena, from the first block to the last. 64 bytes beyond it are readable.
   std::string_view arena() const;
-  // A warm segment keeps its text compressed. arena() is empty, and what block() and text() show
-  // is a copy that stays until this thread has asked for 32 more blocks or texts.
+  // A warm segment keeps its text compressed. arena() is empty, and block() and text() return a
+  // copy that stays valid until this thread has requested 32 other blocks or texts.
   bool is_warm() const;
 
-  // Moves the text into huge pages: scans are half as fast again. Takes about a second for each GB,
-  // so it is not part of a build; readers go on meanwhile.
+  // Moves the text into huge pages, which makes scans half as fast again. It takes about a second
+  // per GB, so it is not part of a build. Readers continue meanwhile.
   void use_huge_pages() const;
 
-  bool has_index() const;  // without one every block is a candidate
-  // How many blocks have the key, and their places, ascending.
+  bool has_index() const;  // without one, every block is a candidate
+  // How many blocks have the key, and their places in ascending order.
   std::uint32_t posting_count(std::uint32_t key) const;
   void decode_postings(std::uint32_t key, std::vector<std::uint32_t>& into) const;
-  // Removes from `candidates` what does not have the key.
+  // Removes the places without the key from `candidates`.
   void intersect(std::uint32_t key, std::vector<std::uint32_t>& candidates) const;
 
   bool has_symbols() const;
-  // Those of exactly this name, then those that differ in case; `visit` returns false to stop.
+  // Symbols with exactly this name, then those that differ only in case. `visit` returns false to
+  // stop.
   void find_symbols(std::string_view name, const std::function<bool(const Symbol&)>& visit) const;
   void each_symbol(const std::function<bool(const Symbol&)>& visit) const;
-  // All names, each ended by a NUL, and those whose name begins at this byte of them: a pattern is
-  // found in the names at the speed of memory.
+  // All names, each followed by NUL, and the symbols whose name begins at this byte of them: a
+  // pattern can be searched for in the names at memory speed.
   std::string_view symbol_names() const;
   void symbols_named_at(std::size_t place, const std::function<bool(const Symbol&)>& visit) const;
 
   SegmentMemory memory() const;
 
-  // To a file and back; a file of another version, truncated or damaged is Errc::invalid. At no
-  // time is there half a file, or another one than that. `safe` has it on the disk before it
-  // returns. Errc::overloaded: the disk is full.
+  // Saves to a file and loads it again. Loading a file that is truncated, damaged or of another
+  // version fails with Errc::invalid. At any time the file is either the old one or complete. With
+  // `safe` it is on disk before this returns. Errc::overloaded: the disk is full.
   enum class Saving : std::uint8_t { safe, quick };
   Result<> save(const std::string& path, Saving saving = Saving::safe) const;
-  // `known`: whoever calls knows that the file is as it was saved. Only its sizes are looked at,
-  // and its pages come as they are needed.
+  // `known`: the caller knows that the file is unchanged since it was saved. Then only its sizes
+  // are checked, and its pages are loaded on demand.
   enum class Loading : std::uint8_t { checked, known };
   static Result<std::shared_ptr<const Segment>> load(const std::string& path,
                                                      Loading loading = Loading::checked);
@@ -152,25 +154,25 @@ class Segment {
 };
 
 struct BuildTerms {
-  std::size_t memory_bytes = std::size_t{8} << 30;  // Errc::overloaded when it would need more
+  std::size_t memory_bytes = std::size_t{8} << 30;  // beyond this, Errc::overloaded
   int threads = 2;
   bool with_index = true;
   std::size_t block_bytes = 4096;
-  // How much of a build is done, 0 to 1, now and then; on the thread that builds.
+  // Called now and then, on the building thread, with the completed share of the build, 0 to 1.
   std::function<void(double part)> progress = nullptr;
 };
 
-// Collects documents, then makes a segment of them. What it holds is freed when it is destroyed.
+// Collects documents, then makes a segment of them. Its destructor frees what it still holds.
 class SegmentBuilder {
  public:
   explicit SegmentBuilder(BuildTerms terms = {});
   ~SegmentBuilder();
   Result<> add(Document&& document);
-  // All blocks are candidates until with_index(): searchable the moment the text is there.
+  // Searchable as soon as the text is in place: until with_index(), every block is a candidate.
   Result<std::shared_ptr<const Segment>> scannable(Source source);
   static Result<std::shared_ptr<const Segment>> with_index(const Segment& scannable,
                                                            const BuildTerms& terms);
-  // Both at once.
+  // scannable() and with_index() in one step.
   Result<std::shared_ptr<const Segment>> build(Source source);
 
  private:

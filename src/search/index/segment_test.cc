@@ -107,7 +107,7 @@ TEST_CASE("a build that would need more than its budget is refused and leaves no
   CHECK(outcome(text * 8));
 }
 
-// What the system has mapped for us, in bytes.
+// The number of bytes that the system has mapped for us.
 std::size_t mapped_bytes() {
   std::size_t pages = 0;
   std::FILE* file = std::fopen("/proc/self/statm", "r");
@@ -130,7 +130,7 @@ TEST_CASE("the memory that a segment reports is what goes when it goes") {
   auto total = memory.total();
   segment.reset();
   auto freed = before - mapped_bytes();
-  // Only the names' few bytes are not in pages of their own; and other threads map a little.
+  // Only the few bytes of the names are not in pages of their own, and other threads map a little.
   CHECK(freed <= total);
   CHECK(freed + total / 100 > total);
 }
@@ -153,7 +153,7 @@ TEST_CASE("any number of threads read a segment while others swap and drop it" *
   std::mt19937 random(9);
   auto documents = random_documents(random, 60, 30'000);
   auto current = build(documents);
-  std::mutex mutex;  // std::atomic<std::shared_ptr> of g++ 12 is not free of races
+  std::mutex mutex;  // std::atomic<std::shared_ptr> of g++ 12 has a race
   std::atomic<bool> is_over = false;
   std::atomic<std::size_t> wrong = 0, rounds = 0;
   std::vector<std::jthread> readers;

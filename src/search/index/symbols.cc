@@ -19,7 +19,7 @@ constexpr int most_restarts = 100;
 
 char folded(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; }
 
-// As if both were lower case.
+// Compares as if both were lowercase.
 int compare_folded(std::string_view a, std::string_view b) {
   for (std::size_t i = 0; i < std::min(a.size(), b.size()); ++i) {
     auto x = static_cast<unsigned char>(folded(a[i])), y = static_cast<unsigned char>(folded(b[i]));
@@ -28,14 +28,14 @@ int compare_folded(std::string_view a, std::string_view b) {
   return a.size() < b.size() ? -1 : a.size() > b.size() ? 1 : 0;
 }
 
-// Strings, each once, by numbers.
+// Numbers strings; each is stored once.
 class Names {
  public:
   std::uint32_t number(const std::string& name) {
     auto [place, is_new] = numbers_.try_emplace(name, static_cast<std::uint32_t>(names_.size()));
     if (is_new) {
       names_.push_back(&place->first);
-      memory_ += name.capacity() + 96;  // with its node
+      memory_ += name.capacity() + 96;  // including its node
     }
     return place->second;
   }
@@ -49,7 +49,7 @@ class Names {
   std::size_t memory_ = 0;
 };
 
-// All that has been found; in entries, names are numbers until the end.
+// All symbols found so far. Until the end, entries refer to names by number.
 struct Harvest {
   const Segment& segment;
   const SymbolTerms& terms;
@@ -109,7 +109,7 @@ Result<> Harvest::work(int thread) {
   return ok;
 }
 
-// Puts entries in the order of their names and names in place of numbers.
+// Sorts the entries by name and replaces the numbers with positions of names.
 void arrange(Harvest& harvest, std::string& blob) {
   auto& [segment, terms, mutex, names, kinds, entries, next, restarts] = harvest;
   std::vector<std::uint32_t> order(names.count()), rank(names.count()), place(names.count());
@@ -139,7 +139,7 @@ void arrange(Harvest& harvest, std::string& blob) {
   }
 }
 
-// Behind the count of kinds and their places.
+// After the count of kinds and their positions.
 std::size_t begin_of_names(const Section& names) {
   std::uint32_t kinds = 0;
   if (names.size >= 4) std::memcpy(&kinds, names.data, 4);
@@ -187,7 +187,7 @@ std::string_view Segment::symbol_names() const {
 
 void Segment::symbols_named_at(std::size_t place,
                                const std::function<bool(const Symbol&)>& visit) const {
-  // Names stand in the order in which entries have them.
+  // Names are stored in the order of the entries.
   auto entries = parts_->at(SectionKind::symbols).as<SymbolEntry>();
   place += begin_of_names(parts_->at(SectionKind::symbol_names));
   auto entry = std::partition_point(entries.begin(), entries.end(),
@@ -203,7 +203,7 @@ bool has_sound_symbols(const Segment::Parts& parts) {
   std::uint32_t kinds = 0;
   if (names.size < 4 || names.chars()[names.size - 1] != '\0') return false;
   std::memcpy(&kinds, names.data, 4);
-  if (names.size == 4) return kinds == 0 && entries.empty();  // none was found
+  if (names.size == 4) return kinds == 0 && entries.empty();  // no symbols were found
   if (kinds > most_kinds || names.size < 4 + std::size_t{kinds} * 4) return false;
   for (std::uint32_t place : std::span(names.as<std::uint32_t>()).subspan(1, kinds))
     if (place >= names.size) return false;

@@ -1,5 +1,5 @@
 #pragma once
-// Texts for tests, and the plain way to compute what a segment must hold.
+// Texts for tests, and a simple way to compute what a segment must contain.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -41,7 +41,7 @@ inline std::vector<Document> random_documents(std::mt19937& random, std::size_t 
   return documents;
 }
 
-// What is told of a piece of work while it goes on.
+// The progress reported during a piece of work.
 struct Parts {
   std::vector<double> told = {};
   std::thread::id thread = std::this_thread::get_id();

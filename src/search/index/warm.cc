@@ -14,11 +14,11 @@ namespace warren::search {
 namespace {
 
 constexpr std::size_t frame_bytes = 64u << 10;
-constexpr int level = 3;  // higher ones save 2 % more and take twice as long
+constexpr int level = 3;  // higher levels save 2 % more and take twice as long
 constexpr std::size_t slot_count = 32;
 constexpr std::size_t usual_slot = 4 * frame_bytes;
 
-// The bytes of the arena between the begins of two blocks.
+// The bytes of the arena between the beginnings of two blocks.
 std::size_t raw_begin(const Segment::Parts& parts, std::uint32_t block) {
   auto blocks = parts.blocks();
   return block < blocks.size() ? blocks[block].offset() : parts.files().back().offset;
@@ -45,7 +45,7 @@ std::size_t frame_of(const Segment::Parts& parts, std::uint32_t block) {
   return static_cast<std::size_t>(after - frames.begin()) - 1;
 }
 
-// What does not unpack (a file that was made to deceive) is zeros.
+// Whatever fails to decompress (in a file made to deceive) becomes zeros.
 void unpack(const Frame& frame, char* into) {
   auto size = frame.end - frame.begin;
   int got = LZ4_decompress_safe(frame.packed.data(), into, static_cast<int>(frame.packed.size()),
@@ -54,18 +54,18 @@ void unpack(const Frame& frame, char* into) {
   if (good < size) std::memset(into + good, 0, size - good);
 }
 
-// Copies that views of this thread point into. The one that was not used for longest goes first, so
-// that a view stays until 32 others were asked for.
+// The copies that this thread's views point into. The least recently used is replaced first, so
+// that a view stays valid until 32 others were requested.
 class Slots {
  public:
   struct Slot {
-    std::weak_ptr<Region> owner;  // its address may come again, this does not
+    std::weak_ptr<Region> owner;  // the region's address may be reused, this cannot
     std::uint64_t what = 0;
     std::uint64_t used = 0;
     std::vector<char> bytes;
   };
 
-  // With `is_new` the caller fills it.
+  // If `is_new` is set, the caller must fill it.
   Slot& at(const std::shared_ptr<Region>& owner, std::uint64_t what, bool& is_new) {
     auto* oldest = slots_.data();
     for (auto& slot : slots_) {
@@ -176,7 +176,7 @@ Result<> join(const std::vector<Packed>& pieces, Segment::Parts& parts) {
 Result<std::shared_ptr<const Segment>> cooled(const Segment& segment, const BuildTerms& terms) {
   auto parts = std::make_unique<Segment::Parts>(segment.parts());
   if (segment.is_warm()) return std::make_shared<const Segment>(std::move(parts));
-  // What is packed is there twice for a moment.
+  // For a moment the packed text exists twice.
   if (parts->memory() + segment.arena().size() > terms.memory_bytes)
     return fail(Errc::overloaded, "packing needs more than the {} MB allowed",
                 terms.memory_bytes >> 20);
@@ -266,7 +266,7 @@ bool has_sound_frames(const Segment::Parts& parts) {
     if (next.offset < frame.offset || next.first_block <= frame.first_block) return false;
     if (next.first_block > count) return false;
     auto size = raw_begin(parts, next.first_block) - raw_begin(parts, frame.first_block);
-    // No frame unpacks to more than 255 bytes for each of its own.
+    // A frame never unpacks to more than 255 times its size.
     if (size > LZ4_MAX_INPUT_SIZE || size / 256 > next.offset - frame.offset) return false;
   }
   return frames.back().offset <= parts.at(SectionKind::text).size;

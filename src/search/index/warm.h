@@ -4,9 +4,10 @@
 //   text    |frame|frame|frame|…   LZ4, each about 64 KB of whole blocks
 //   frames  FrameEntry             where each begins, and with which block; one more ends the last
 //
-// Queries are the same. A candidate block costs about 20 us more, for its frame is unpacked first,
-// into one of 32 places that each thread keeps (about 2 MB, counted nowhere else).
-// Smaller frames would open faster and miss the half: 16 KB ones save 66 % of the text, these 71 %.
+// Queries stay the same. A candidate block costs about 20 us more, because its frame is unpacked
+// first, into one of 32 slots that each thread keeps (about 2 MB, not counted anywhere else).
+// Smaller frames would unpack faster but miss the goal of half: 16 KB frames save 66 % of the text,
+// these save 71 %.
 #include <memory>
 #include <string_view>
 
@@ -14,7 +15,7 @@
 
 namespace warren::search {
 
-// The same segment, warm, and hot again. The index and all else is shared.
+// The same segment, made warm, or hot again. Both share the index and everything else.
 Result<std::shared_ptr<const Segment>> cooled(const Segment& segment, const BuildTerms& terms);
 Result<std::shared_ptr<const Segment>> heated(const Segment& segment, const BuildTerms& terms);
 
@@ -25,7 +26,7 @@ struct FrameEntry {
 };
 static_assert(sizeof(FrameEntry) == 16);
 
-// What Segment::block and Segment::text show.
+// What Segment::block and Segment::text return.
 std::string_view warm_block(const Segment::Parts& parts, std::uint32_t block);
 std::string_view warm_text(const Segment::Parts& parts, std::uint32_t file);
 bool has_sound_frames(const Segment::Parts& parts);

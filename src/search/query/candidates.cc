@@ -11,9 +11,9 @@ namespace {
 using Kind = Formula::Kind;
 using List = std::vector<std::uint32_t>;
 
-// With so few candidates a look at them is cheaper than another list.
+// With so few candidates, checking them costs less than reading another list.
 constexpr std::size_t few_candidates = 16;
-// A list with more than this share of all blocks tells too little.
+// A list with more than this share of all blocks is not selective enough.
 bool is_dense(const Segment& segment, std::uint64_t count) {
   return count * 10 > std::uint64_t{segment.block_count()} * 6;
 }
@@ -67,7 +67,7 @@ List blocks_of_either(const Segment& segment, const Formula& formula, std::uint6
   return list;
 }
 
-// Of a formula that is not dense.
+// For a formula that is not dense.
 List blocks_of(const Segment& segment, const Formula& formula, std::uint64_t& keys, Watch& watch) {
   switch (formula.kind) {
     case Kind::key: {
@@ -97,7 +97,7 @@ std::vector<std::uint32_t> intersected(const List& a, const List& b) {
   if (a.size() > b.size()) return intersected(b, a);
   auto from = b.begin();
   for (auto place : a) {
-    // Doubling steps: the cost follows the shorter list.
+    // Steps double, so that the cost depends on the shorter list.
     std::ptrdiff_t step = 1;
     while (step < b.end() - from && from[step] < place) step *= 2;
     from = std::lower_bound(from, from + std::min(step + 1, b.end() - from), place);
@@ -144,7 +144,7 @@ Places candidate_blocks(const Segment& segment, const Formula& formula, std::uin
   if (!segment.has_index() || formula.kind == Kind::everything) return std::nullopt;
   auto cost = cost_of(segment, formula);
   if (is_dense(segment, cost)) return std::nullopt;
-  if (cost == 0) return List();  // as in most repositories when there are many
+  if (cost == 0) return List();  // the usual case when there are many repositories
   return blocks_of(segment, formula, keys, watch);
 }
 
@@ -235,7 +235,7 @@ Places PathIndex::groups_of(const Formula& formula) const {
 }
 
 namespace {
-// Paths lie one behind the other, so that a literal is looked for in all of them at once.
+// Paths are stored contiguously, so a literal can be searched for in all of them at once.
 List paths_with(const Segment& segment, const Literal& literal) {
   List found;
   auto files = segment.parts().files();

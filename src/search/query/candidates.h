@@ -1,5 +1,5 @@
 #pragma once
-// Which blocks, files or paths may hold a match, as the index has it.
+// Which blocks, files or paths may contain a match, according to the index.
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -12,15 +12,15 @@
 
 namespace warren::search {
 
-// Ascending places; nothing: all.
+// Ascending places; nullopt for all.
 using Places = std::optional<std::vector<std::uint32_t>>;
 
-// How many blocks it will be at most.
+// An upper bound on the number of blocks.
 std::uint64_t cost_of(const Segment& segment, const Formula& formula);
-// `keys` grows by the lists that were read. When the watch ends it, the places mean nothing.
+// Adds the number of lists read to `keys`. If the watch ends it, the places are meaningless.
 Places candidate_blocks(const Segment& segment, const Formula& formula, std::uint64_t& keys,
                         Watch& watch);
-// Files that have all keys, in whatever blocks: for patterns across lines.
+// Files that have all keys, in any of their blocks: for patterns across lines.
 Places candidate_files(const Segment& segment, const Formula& formula, std::uint64_t& keys,
                        Watch& watch);
 std::vector<std::uint32_t> files_of(const Segment& segment,
@@ -31,13 +31,13 @@ std::vector<std::uint32_t> intersected(const std::vector<std::uint32_t>& a,
 std::vector<std::uint32_t> united(const std::vector<std::uint32_t>& a,
                                   const std::vector<std::uint32_t>& b);
 
-// Paths in groups of neighbours, and which groups have which key: most patterns that are looked for
-// in contents and paths are in no path, and that should cost nothing.
+// Groups neighbouring paths and records which groups have which key. Most patterns that are
+// searched in contents and paths occur in no path, and that case should cost nothing.
 class PathIndex {
  public:
-  PathIndex() = default;  // knows nothing: all paths are looked at
+  PathIndex() = default;  // without an index all paths are scanned
   explicit PathIndex(const Segment& segment);
-  // Files whose path matches, ascending; not all of them when the watch ends it.
+  // Files whose path matches, ascending. Incomplete if the watch ends it.
   std::vector<std::uint32_t> find(const Segment& segment, Finder& finder, Watch& watch) const;
   std::size_t memory() const {
     return sizeof *this + starts_.capacity() * sizeof(std::uint32_t) +
@@ -47,11 +47,11 @@ class PathIndex {
  private:
   Places groups_of(const Formula& formula) const;
 
-  std::vector<std::uint32_t> starts_;  // of each key's groups; empty: few paths, no index
+  std::vector<std::uint32_t> starts_;  // of each key's groups; empty if there are too few paths
   std::vector<std::uint16_t> groups_;
 };
-// Made when it is asked for the third time, kept as long as the segment and part of its memory. Any
-// thread.
+// Built at the third request. Kept as long as the segment, and counted in its memory. Any thread
+// may call it.
 std::shared_ptr<const PathIndex> path_index_of(const std::shared_ptr<const Segment>& segment);
 
 }  // namespace warren::search

@@ -28,13 +28,13 @@ void find_literal(const Segment& segment, const Literal& literal, Watch& watch,
   for (std::size_t from = 0; from < names.size() && watch.why() == Stop::none;) {
     auto found = literal.find(names.substr(from));
     if (found == names.npos) return;
-    auto begin = names.rfind('\0', from + found) + 1;  // behind no NUL: the first one
+    auto begin = names.rfind('\0', from + found) + 1;  // 0 if no NUL precedes: the first name
     segment.symbols_named_at(begin, take);
     from = std::min(names.find('\0', from + found), names.size() - 1) + 1;
   }
 }
 
-// Names as lines of a text, which is searched like any other.
+// Treats the names as lines of a text, and searches that like any other.
 void find_in_lines(const Segment& segment, const std::shared_ptr<const Matcher>& matcher,
                    Watch& watch, const TakeSymbol& take) {
   auto names = segment.symbol_names();
@@ -51,7 +51,7 @@ void find_in_lines(const Segment& segment, const std::shared_ptr<const Matcher>&
     }
     spans.clear();
     finder.find_all(text, all < 0x80, spans);
-    std::size_t next = 0;  // behind the name that was found last
+    std::size_t next = 0;  // after the last name found
     for (const auto& span : spans) {
       if (span.begin < next) continue;
       auto begin = span.begin == 0 ? 0 : text.rfind('\n', span.begin - 1) + 1;
@@ -62,7 +62,7 @@ void find_in_lines(const Segment& segment, const std::shared_ptr<const Matcher>&
   }
 }
 
-// For what may match the end of a line. Equal names stand side by side and are looked at once.
+// For patterns that may match a line end. Equal names are adjacent and checked once.
 void find_one_by_one(const Segment& segment, const std::shared_ptr<const Matcher>& matcher,
                      Watch& watch, const TakeSymbol& take) {
   Finder finder(matcher);

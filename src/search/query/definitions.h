@@ -1,5 +1,5 @@
 #pragma once
-// Where names are defined, as ctags has it.
+// Where names are defined, according to ctags.
 #include <cstdint>
 #include <memory>
 #include <string_view>
@@ -17,10 +17,10 @@ struct Definition {
   std::string_view name;
 };
 
-// Both are by file and line.
-// Of this very name, in any case if the pattern says so: the first thousand.
+// The definitions of exactly this name (in any case if the pattern says so), by file and line. At
+// most the first thousand.
 std::vector<Definition> definitions_named(const Segment& segment, const Pattern& pattern);
-// Of every name that has a match; not all of them when the watch ends it.
+// Those of every name with a match, by file and line. Incomplete if the watch ends it.
 std::vector<Definition> definitions_matching(const Segment& segment,
                                              const std::shared_ptr<const Matcher>& matcher,
                                              Watch& watch);

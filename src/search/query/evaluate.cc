@@ -12,7 +12,7 @@ namespace {
 using Kind = PlanNode::Kind;
 
 constexpr std::uint32_t blocks_per_clock = 64;
-constexpr std::uint32_t ahead = 4;  // candidate blocks whose text is asked for early
+constexpr std::uint32_t ahead = 4;  // candidate blocks whose text is prefetched
 
 }  // namespace
 
@@ -38,7 +38,7 @@ bool FileSearch::look(std::uint32_t file, Hit& hit) {
   hit.file = file;
   hit.matches = 0;
   for (auto atom : found_) hit.matches += states_[atom].matches;
-  hit.matches = std::max<std::uint64_t>(hit.matches, 1);  // a path, or a filter alone
+  hit.matches = std::max<std::uint64_t>(hit.matches, 1);  // a path match, or only filters
   auto file_class = segment_.parts().files()[file].file_class;
   hit.score = score_of(signals(file), asked_, file_class, hit.matches);
   return true;
@@ -79,7 +79,7 @@ bool FileSearch::holds(const PlanNode& node, std::uint32_t file) {
   return false;
 }
 
-// All that is to be shown, also what was not needed to know that the query holds.
+// Collects all atoms to show, including those that did not decide whether the query holds.
 void FileSearch::gather(const PlanNode& node, std::uint32_t file) {
   if (node.kind == Kind::atom && plan_.atoms[node.atom].is_shown && atom_holds(node.atom, file))
     found_.push_back(node.atom);
@@ -98,7 +98,7 @@ bool FileSearch::atom_holds(std::size_t place, std::uint32_t file) {
   state.signal = Signal{.pattern = atom.pattern.text};
   state.is_in_path =
       atom.looks_at_path() && std::ranges::binary_search(fit_.atoms[place].paths, file);
-  // Below a "-" the path is enough; elsewhere all matches are to be shown.
+  // Below a "-" a match in the path is enough. Elsewhere all matches are shown.
   if (atom.pattern.field == Field::symbol)
     look_at_definitions(place, file);
   else if (atom.looks_at_content() && (atom.is_shown || !state.is_in_path))
@@ -127,7 +127,7 @@ void FileSearch::look_at_blocks(std::size_t atom, std::uint32_t file) {
   auto files = segment_.parts().files();
   const auto& fit = fit_.atoms[atom];
   auto& state = states_[atom];
-  // A regular expression takes longer, so that the clock is looked at more often.
+  // A regular expression takes longer, so check the clock more often.
   const std::uint32_t weight = plan_.atoms[atom].matcher->literal() != nullptr ? 1 : 4;
   std::uint32_t block = files[file].first_block, end = files[file + 1].first_block;
   while (block < end) {
@@ -152,7 +152,7 @@ void FileSearch::look_at_blocks(std::size_t atom, std::uint32_t file) {
   }
 }
 
-// The block behind a run of candidates that is looked at in one go.
+// The end of a run of candidate blocks that is scanned in one go.
 std::uint32_t FileSearch::run_end(const AtomPlan& fit, State& state, std::uint32_t block,
                                   std::uint32_t end) {
   auto blocks = segment_.parts().blocks();
@@ -184,7 +184,7 @@ std::string_view FileSearch::run_text(std::uint32_t first, std::uint32_t last) c
           block_end(segment_.parts(), last - 1) - begin};
 }
 
-// False: one match was enough.
+// Returns false if one match was enough.
 bool FileSearch::look_at_run(std::size_t atom, std::uint32_t first, std::uint32_t last,
                              std::uint64_t file_offset) {
   const auto& block = segment_.parts().blocks()[first];
@@ -253,7 +253,7 @@ const std::vector<Signal>& FileSearch::signals(std::uint32_t file) {
   signals_.clear();
   for (auto atom : found_) {
     auto signal = states_[atom].signal;
-    if (plan_.atoms[atom].pattern.field == Field::path) continue;  // a filter, no merit
+    if (plan_.atoms[atom].pattern.field == Field::path) continue;  // a filter has no score
     if (states_[atom].is_in_path) {
       std::vector<Span> spans;
       auto path = segment_.file(file).path;

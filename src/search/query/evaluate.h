@@ -1,5 +1,5 @@
 #pragma once
-// Looks into files: does the query hold there, how often, how well.
+// Examines files: whether the query holds there, how many matches they have, and how good they are.
 #include <cstdint>
 #include <vector>
 
@@ -14,21 +14,22 @@ struct Hit {
   std::uint32_t segment = 0, file = 0;
   std::uint64_t matches = 0;
   double score = 0;
-  std::uint32_t place = 0;  // among the files of its repository, in the order of the search
-  std::uint8_t depth = 0;   // from which on it counts: see depth.h
+  std::uint32_t place = 0;  // among the files of its repository, in search order
+  std::uint8_t depth = 0;   // the first depth at which it counts: see depth.h
 };
 
-// One thread's look at one segment.
+// Searches one segment, for one thread.
 class FileSearch {
  public:
-  // `counts_only`: nobody will ask for spans, so that none are made of literals.
+  // `counts_only`: no spans are needed, so literals are only counted.
   FileSearch(const Plan& plan, const SegmentPlan& fit, Watch& watch, bool counts_only = false);
 
-  // False: the query does not hold there, or the watch is over, which leaves it open.
+  // Returns false if the query does not hold there, or if the watch is over, which leaves it
+  // undecided.
   bool look(std::uint32_t file, Hit& hit);
 
-  std::vector<Span> path_spans(std::string_view path);  // sorted; of any path
-  // Of the file looked at last.
+  std::vector<Span> path_spans(std::string_view path);  // sorted; for any path
+  // About the file examined last.
   std::vector<Span> content_spans() const;  // sorted; bytes of the file
   void explain(std::uint32_t file, const Hit& hit, std::vector<std::string>& why);
 
@@ -37,12 +38,12 @@ class FileSearch {
 
  private:
   struct State {
-    std::uint32_t file = UINT32_MAX;  // what follows is about it
+    std::uint32_t file = UINT32_MAX;  // the file that the following is about
     bool holds = false;
     bool is_in_path = false;
     Signal signal;
     std::uint64_t matches = 0;
-    std::vector<Span> spans;  // of the matches; empty when they were only counted
+    std::vector<Span> spans;  // empty if matches were only counted
     std::size_t cursor = 0;   // in AtomPlan::blocks
   };
 
@@ -67,8 +68,8 @@ class FileSearch {
   bool counts_only_;
   std::vector<Finder> finders_;
   std::vector<State> states_;
-  std::vector<std::size_t> found_;  // atoms that are shown for the file
-  std::vector<Signal> signals_;     // of those, for score_of
+  std::vector<std::size_t> found_;  // atoms to show for the file
+  std::vector<Signal> signals_;     // of those atoms, for score_of
   std::size_t asked_ = 0;
   std::uint32_t until_clock_ = 0;
   bool is_over_ = false;

@@ -40,7 +40,7 @@ void Finding::add_repo(std::uint32_t first_segment, std::uint32_t end_segment) {
   repos_.push_back(std::move(repo));
 }
 
-// `place` grows by the files that are looked at: those of `first` are not looked at again.
+// Increases `place` by the number of files to examine. Files in `first` are not examined twice.
 void Finding::add_chunks(std::uint32_t segment, bool is_first, std::uint32_t count,
                          std::uint32_t& place) {
   const auto& fit = fits_[segment];
@@ -71,7 +71,8 @@ bool Finding::run(Clock::time_point until) {
         work(until);
         return ok;
       });
-      // Without memory for another thread what was found is still true, and the rest is left open.
+      // Without memory for another thread, the results so far stay valid, and the rest is left
+      // undecided.
       if (!done) watch_.stop(Stop::time);
     }
     if (watch_.why() != Stop::none) return true;
@@ -80,7 +81,7 @@ bool Finding::run(Clock::time_point until) {
   }
 }
 
-// The matches that there would be at most if all repositories were searched down to a depth.
+// The most matches that searching all repositories down to this depth could give.
 std::uint64_t Finding::possible_at(int depth) const {
   std::uint64_t all = 0;
   for (const auto& repo : repos_) {
@@ -90,7 +91,8 @@ std::uint64_t Finding::possible_at(int depth) const {
   return all;
 }
 
-// False: there is enough, or nothing more. Depths that cannot be enough are passed over.
+// Returns false if there are enough matches, or nothing more to search. Skips depths that cannot
+// give enough.
 bool Finding::begin_round() {
   if (depth_ >= 0) {
     std::uint64_t sure = 0;
@@ -113,7 +115,7 @@ void Finding::work(Clock::time_point until) {
   std::uint32_t segment = UINT32_MAX;
   std::uint64_t bytes = 0;
   std::size_t repo = SIZE_MAX;
-  // One file at least, however short the slice.
+  // At least one file, however short the slice is.
   for (bool is_over = false; watch_.why() == Stop::none && !is_over;) {
     auto mine = claim(repo);
     if (!mine) break;
@@ -131,7 +133,7 @@ void Finding::work(Clock::time_point until) {
   checked_bytes_ += bytes;
 }
 
-// In the same repository, in one that nobody has, or with somebody else.
+// Prefers the same repository, then one that no thread is working on, then one that others work on.
 std::optional<Finding::Claim> Finding::claim(std::size_t last_repo) {
   std::lock_guard lock(mutex_);
   Claim claim;
@@ -171,7 +173,7 @@ void Finding::look(FileSearch& search, const Claim& claim, Clock::time_point unt
       continue;
     }
     bool is_hit = search.look(file, hit);
-    if (!is_hit && watch_.why() != Stop::none) break;  // nobody knows
+    if (!is_hit && watch_.why() != Stop::none) break;  // undecided
     ++chunk.next;
     hit.place = chunk.place++;
     if (is_hit) {
@@ -200,7 +202,7 @@ void Finding::give_back(const Claim& claim) {
 Finding::Harvest Finding::harvest() {
   Harvest harvest;
   bool was_stopped = watch_.why() != Stop::none;
-  // Deeper than the last round nothing is known, unless all was seen.
+  // Beyond the last round nothing is known, unless everything was examined.
   bool is_all =
       std::ranges::all_of(repos_, [this](const Repo& repo) { return is_exhausted(repo); });
   int known = is_all || was_stopped ? depths_.count() - 1 : depth_;
@@ -219,7 +221,7 @@ namespace {
 // What a repository has down to a depth.
 struct Reached {
   std::uint64_t matches = 0, files = 0;
-  std::uint64_t last = 0;  // the matches of the last file
+  std::uint64_t last = 0;  // in the last file
   std::uint32_t seen = 0;
 
   void add(const Hit& hit) {
@@ -228,8 +230,8 @@ struct Reached {
     last = hit.matches;
     seen = hit.place + 1;
   }
-  // In `all` files, as far as those tell that were seen. The one that it ended with does not count
-  // there: it is likelier to have many than any other.
+  // Extrapolates from the examined files to all files. The last file is left out of the rate,
+  // because the search ended with it: it is likelier than others to have many matches.
   std::uint64_t estimated(std::uint32_t looked, std::uint32_t all, bool is_full) const {
     if (looked == 0 || looked >= all) return matches;
     bool is_biased = is_full && looked > 1;
@@ -243,7 +245,7 @@ struct Reached {
 
 // Adds what a repository has at each depth.
 void Finding::count(const Repo& repo, Harvest& harvest) {
-  std::vector<Reached> steps(harvest.depths.size());  // between a depth and the one before
+  std::vector<Reached> steps(harvest.depths.size());  // difference to the previous depth
   std::uint64_t matches = 0;
   std::uint32_t seen = 0;
   for (std::size_t i = repo.first; i < repo.end; ++i) {

@@ -9,13 +9,13 @@ namespace warren::search {
 namespace {
 
 using Kind = RegexNode::Kind;
-// Strings of byte classes: upper and lower case are one.
+// Strings of byte classes: upper and lower case are the same class.
 using Strings = std::set<std::string>;
 
-constexpr std::size_t most_exact = 64;    // strings that a part may match, all of them known
+constexpr std::size_t most_exact = 64;    // strings that a part may match, if all are known
 constexpr std::size_t most_classes = 16;  // of one character of such a string
-constexpr std::size_t most_joined = 256;  // strings looked at where two parts meet
-constexpr std::size_t most_ends = 20;     // beginnings or ends of a part that are remembered
+constexpr std::size_t most_joined = 256;  // strings examined where two parts meet
+constexpr std::size_t most_ends = 20;     // beginnings or ends of a part to remember
 constexpr std::size_t most_length = 256;  // of an exact string
 
 Formula both(Formula a, Formula b) {
@@ -64,7 +64,7 @@ std::size_t shortest(const Strings& strings) {
   return size;
 }
 
-// One of them is there.
+// At least one of them occurs.
 Formula one_of(const Strings& strings) {
   if (strings.empty() || shortest(strings) < 3) return {};
   Formula formula;
@@ -89,8 +89,8 @@ Strings united(Strings a, const Strings& b) {
   return a;
 }
 
-// What is known of a part: the strings it matches, while they are few; otherwise how its matches
-// begin and end. The empty string in `begins` says that nothing is known.
+// What is known about a part: the strings that it matches, if there are few; otherwise how its
+// matches begin and end. The empty string in `begins` means that nothing is known.
 struct Known {
   bool is_exact = false;
   bool may_be_empty = false;
@@ -113,7 +113,7 @@ Known anything(bool may_be_empty) {
   return known;
 }
 
-// Keeps two bytes of each, or fewer when there are many: the rest is in the formula already.
+// Keeps two bytes of each string, or fewer if there are many. The formula already covers the rest.
 void shorten(Known& known, Strings& strings, bool are_begins) {
   known.formula = both(std::move(known.formula), one_of(strings));
   for (std::size_t size = 2;; --size) {
@@ -167,7 +167,8 @@ Known then(Known first, Known second) {
   known.ends = second.is_exact && is_few
                    ? joined(first.is_exact ? first.exact : first.ends, second.exact)
                    : ends_of(second);
-  // A part that may be empty shows the other through; exact ones have "" among their strings.
+  // If a part may be empty, its neighbour's ends show through. Exact parts have "" among their
+  // strings.
   if (first.may_be_empty && !first.is_exact) known.begins = united(known.begins, begins_of(second));
   if (second.may_be_empty && !second.is_exact) known.ends = united(known.ends, ends_of(first));
   simplify(known);
@@ -198,7 +199,7 @@ Known or_else(Known first, Known second) {
 Known known_of(const RegexNode& node);
 
 Known known_of_chars(const RegexNode& node) {
-  // A line's end is between two blocks as often as in one: it is in no key that is asked for.
+  // A line end may lie between two blocks, so no key that we ask for contains one.
   if (node.has_others || node.ascii.none() || node.ascii['\n']) return anything(false);
   Strings classes;
   for (std::size_t c = 0; c < 128; ++c)
@@ -215,7 +216,7 @@ Known known_of_repeat(const RegexNode& node) {
   Known all = one;
   for (int i = 1; i < std::min(node.least, most_copies); ++i) all = then(std::move(all), one);
   if (node.least > most_copies || node.most != node.least) {
-    // What follows is more of the same, so that the end is known as well as the beginning.
+    // More of the same follows, so the end is known as well as the beginning.
     Known more = anything(true);
     Known last = one;
     all = then(std::move(all), then(std::move(more), or_else(std::move(last), exactly({""}))));
@@ -248,7 +249,7 @@ Known known_of(const RegexNode& node) {
     case Kind::repeat:
       return known_of_repeat(node);
     default:
-      return exactly({""});  // an assertion takes no room
+      return exactly({""});  // an assertion has no width
   }
 }
 
@@ -256,7 +257,7 @@ Known known_of(const RegexNode& node) {
 
 Formula formula_of(std::string_view literal) {
   Formula formula;
-  // Pieces between line ends, see known_of_chars.
+  // Split at line ends: see known_of_chars.
   for (std::size_t at = 0; at <= literal.size();) {
     std::size_t end = std::min(literal.find('\n', at), literal.size());
     std::string classes;

@@ -1,11 +1,11 @@
 #pragma once
-// What a block must have in order to hold a match: keys of three bytes, joined by "and" and "or".
+// What a block must contain to have a match: keys of three bytes, joined by "and" and "or".
 //
 //   foobar                 ->  foo & oob & oba & bar
 //   (read|write)_lock      ->  (rea & ead & ad_ & d_l & …) | (wri & rit & …)
-//   a.b, fo, .*            ->  everything: a look at the text must tell
+//   a.b, fo, .*            ->  everything: the text must be scanned
 //
-// It is a filter: where it does not hold there is no match; where it holds there may be one.
+// It is a filter: if it does not hold, there is no match; if it holds, there may be one.
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -25,7 +25,7 @@ struct Formula {
 Formula formula_of(std::string_view literal);
 Formula formula_of(const Regex& regex);
 
-// Whether it holds for a set of keys, asked for one by one.
+// Whether it holds for a set of keys. `has` answers for one key.
 template <class Has>
 bool holds(const Formula& formula, const Has& has) {
   switch (formula.kind) {

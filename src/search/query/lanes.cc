@@ -69,7 +69,7 @@ Result<Lanes::Ticket> Lanes::submit(Work work, std::string client) {
 }
 
 Lanes::Cancelled Lanes::cancel(Ticket ticket) {
-  std::optional<Job> job;  // what it holds goes outside of the lock
+  std::optional<Job> job;  // destroyed outside of the lock
   std::lock_guard lock(mutex_);
   auto running = running_.find(ticket);
   if (running != running_.end())
@@ -99,7 +99,7 @@ void Lanes::run() {
     batch_running_ += is_batch;
     lock.unlock();
     bool is_done = job.work(Clock::now() + slice);
-    if (is_done) job.work = nullptr;  // what it holds goes outside of the lock
+    if (is_done) job.work = nullptr;  // destroyed outside of the lock
     lock.lock();
     batch_running_ -= is_batch;
     bool is_cancelled = running_.extract(job.ticket).mapped();

@@ -1,19 +1,20 @@
 #pragma once
-// Threads for queries, in two lanes: short ones overtake long ones, and nobody waits behind the many
-// queries of somebody else.
+// Threads for queries, in two lanes: short queries overtake long ones, and a client does not wait
+// for all the queries of another client.
 //
 //   submit ──> interactive ──(not done after a slice)──> batch ──┐
 //                                                          ^     │ (a slice each)
 //                                                          └─────┘
 //
-// Time is given out in slices of 50 ms. Every query has its first one in the interactive lane; one
-// that needs more goes on in the batch lane. Half of the threads look after the batch lane first,
-// the others after the interactive one, and all do what there is: so nobody waits for much more
-// than a slice behind a long query (which ends it between two files), and long ones are done.
+// Time is divided into slices of 50 ms. Every query gets its first slice in the interactive lane.
+// If it needs more, it continues in the batch lane. Half of the threads look for work in the batch
+// lane first, the others in the interactive lane, and all take whatever there is. So a query waits
+// for little more than a slice behind a long one (which stops between two files), and long ones
+// finish.
 //
-// In each lane clients take turns, a slice each, and of the queries of one client the oldest is
-// done before the next. So a client's query waits for one slice of every other client, however many
-// queries these have.
+// In each lane clients take turns of one slice each. Among the queries of one client, the oldest is
+// finished before the next. So a client's query waits for one slice of every other client, however
+// many queries the others have.
 #include <chrono>
 #include <condition_variable>
 #include <deque>
@@ -39,26 +40,26 @@ struct LaneLimits {
 class Lanes {
  public:
   static constexpr std::chrono::milliseconds slice{50};
-  // True: done. False: to be called again, by whatever thread.
+  // Returns true when done. Otherwise it is called again, in any thread.
   using Work = std::function<bool(Clock::time_point until)>;
   using Ticket = std::uint64_t;
 
-  // At least two threads: with one there would be no half.
+  // Needs at least two threads, one for each lane.
   explicit Lanes(int threads, LaneLimits limits = {});
-  // Waits for the slices that run; what waits is not begun, or not ended.
+  // Waits for the slices that are running. Waiting work is not started or not finished.
   ~Lanes();
   Lanes(const Lanes&) = delete;
   Lanes& operator=(const Lanes&) = delete;
 
-  // Errc::overloaded: too many wait already, in all or of this client.
+  // Errc::overloaded: too many queries wait, in total or of this client.
   Result<Ticket> submit(Work work, std::string client = {});
 
-  // Nobody wants it any more. Never waits for a slice to end.
+  // The result is no longer wanted. Never waits for a slice to end.
   enum class Cancelled : std::uint8_t {
-    dropped,  // it waited: the work is gone, and all that it held
-    running,  // it goes when its slice ends, which it does sooner if the work is told: see
+    dropped,  // it was waiting: the work and all that it held is gone
+    running,  // it is dropped when its slice ends, which is sooner if the work is told: see
               // SearchTerms::cancelled
-    over,     // it was done already, or cancelled before
+    over,     // it was already done or cancelled
   };
   Cancelled cancel(Ticket ticket);
 
@@ -75,12 +76,12 @@ class Lanes {
     std::size_t size() const { return client_of_.size(); }
     void add(Job job);
     Job take();  // the oldest of the client whose turn it is
-    // Nothing: it does not wait here.
+    // Returns nullopt if it is not waiting here.
     std::optional<Job> remove(Ticket ticket);
 
    private:
     std::map<std::string, std::map<Ticket, Work>> clients_;  // the oldest first
-    std::deque<std::string> turns_;                          // of clients, each once
+    std::deque<std::string> turns_;                          // the clients, each once
     std::unordered_map<Ticket, std::string> client_of_;
   };
 
@@ -91,8 +92,8 @@ class Lanes {
   std::mutex mutex_;
   std::condition_variable changed_;
   Queue interactive_, batch_;
-  std::unordered_map<std::string, std::size_t> waiting_;  // of each client, in both lanes
-  std::unordered_map<Ticket, bool> running_;              // and whether it is cancelled
+  std::unordered_map<std::string, std::size_t> waiting_;  // per client, in both lanes
+  std::unordered_map<Ticket, bool> running_;              // value: whether it is cancelled
   Ticket last_ticket_ = 0;
   LaneLimits limits_;
   std::size_t batch_share_, batch_running_ = 0;

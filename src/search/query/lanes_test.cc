@@ -63,7 +63,7 @@ TEST_CASE("of the long ones the oldest is done first" * doctest::test_suite("thr
   std::promise<void> may_go;
   auto go = may_go.get_future().share();
   Lanes lanes(2);
-  // One thread is kept; the other does everything.
+  // One thread is blocked, so the other does all the work.
   REQUIRE(lanes.submit([&](Clock::time_point) { return go.wait(), true; }));
   for (int i = 0; i < 3; ++i)
     REQUIRE(lanes.submit([&, i, left = 4](Clock::time_point) mutable {
@@ -98,7 +98,7 @@ TEST_CASE("more than may wait is refused" * doctest::test_suite("threads")) {
   may_end.set_value();
 }
 
-// One thread of two is kept, so that the other does everything, in an order.
+// Blocks one of two threads, so that the other does all the work in a fixed order.
 struct OneThread {
   std::promise<void> may_go = {};
   std::shared_future<void> go = may_go.get_future().share();
@@ -143,7 +143,7 @@ TEST_CASE("clients take turns, however many queries one of them has waiting" *
     kept.may_go.set_value();
     all.wait();
   }
-  // Two threads may note the end of neighbours in either order.
+  // With two threads, neighbours may finish in either order.
   auto place = [&](const std::string& client) {
     return std::ranges::find(order, client) - order.begin();
   };
@@ -168,7 +168,7 @@ TEST_CASE("a client may have so many queries waiting, and others are not concern
   CHECK(lanes.submit(work, "b"));
   kept.may_go.set_value();
   done.wait();
-  // What is done no longer counts.
+  // Finished work no longer counts.
   std::promise<void> again;
   for (bool is_taken = false; !is_taken;)
     is_taken =

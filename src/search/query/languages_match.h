@@ -1,5 +1,5 @@
 #pragma once
-// lang:cpp means C++.
+// Maps names to languages: lang:cpp means C++.
 #include <optional>
 #include <string>
 #include <string_view>
@@ -7,7 +7,7 @@
 namespace warren::search {
 
 bool is_language(std::string_view language, std::string_view word);
-// Whether files can be of a language that is called so.
+// Whether this word names a language that files can have.
 bool is_known_language(std::string_view word);
 std::optional<std::string> nearest_language(std::string_view word);
 

@@ -10,11 +10,11 @@
 namespace warren::search {
 namespace {
 
-// Below this the compiler of Hyperscan takes longer than RE2 does for all of it.
+// For less text, compiling for Hyperscan takes longer than RE2 needs for the whole scan.
 constexpr std::size_t least_for_hyperscan = 700'000;
 constexpr std::int64_t most_re2_memory = 16 << 20;
 constexpr std::size_t bytes_per_clock = 256 << 10;
-constexpr std::size_t bytes_per_look = 200;  // a look costs as much as so many bytes
+constexpr std::size_t bytes_per_look = 200;  // the cost of one RE2 attempt
 constexpr std::size_t few_stretches = 64;
 
 Span whole(std::string_view text) { return {0, static_cast<std::uint32_t>(text.size())}; }
@@ -23,7 +23,7 @@ bool is_ascii_text(std::string_view text) {
   return std::ranges::all_of(text, [](char c) { return static_cast<unsigned char>(c) < 0x80; });
 }
 
-// As RE2 sees it, which takes no other pattern.
+// As RE2 defines it. RE2 accepts no other pattern.
 bool is_utf8(std::string_view text) {
   RE2::Options options;
   options.set_log_errors(false);
@@ -38,7 +38,7 @@ RE2::Options options_of(bool is_multi_line) {
   return options;
 }
 
-// For what our parser does not understand.
+// For patterns that our parser does not understand.
 bool says_newline(std::string_view pattern) {
   for (std::string_view word : {"\\n", "\n", "(?s", "\\x0", "\\x{", "\\C", "\\0"})
     if (pattern.find(word) != std::string_view::npos) return true;
@@ -48,7 +48,7 @@ bool says_newline(std::string_view pattern) {
 struct LineScan {
   std::string_view text;
   const std::function<bool(std::string_view line, std::size_t begin)>& take;
-  std::size_t line_end = 0;  // of the last line that was taken, and what is behind it
+  std::size_t line_end = 0;  // of the last line taken
 };
 
 int on_match(unsigned, unsigned long long, unsigned long long to, unsigned, void* context) {
@@ -72,7 +72,7 @@ struct CoreScan {
 
 int on_core(unsigned, unsigned long long, unsigned long long to, unsigned, void* context) {
   auto& scan = *static_cast<CoreScan*>(context);
-  // Nobody promises that they are.
+  // Hyperscan does not guarantee the order.
   scan.is_in_order = to >= scan.last_end;
   if (!scan.is_in_order) return 1;
   scan.last_end = to;
@@ -117,7 +117,7 @@ Result<std::shared_ptr<const Matcher>> Matcher::compile(const Pattern& pattern) 
     text = (pattern.ignores_case ? "(?mi)" : "(?m)") + text;
   }
   matcher->re2_ = std::make_unique<RE2>(text, options_of(matcher->is_multi_line_));
-  if (!matcher->re2_->ok() && regex)  // ours is longer, and may be too long where theirs is not
+  if (!matcher->re2_->ok() && regex)  // ours is longer and may exceed a limit
     return fail(Errc::invalid, "{}: the pattern is too large", pattern.text);
   if (!matcher->re2_->ok()) return fail(Errc::invalid, "{}", matcher->re2_->error());
   return matcher;
@@ -153,12 +153,12 @@ bool LookedAt::add(std::size_t more) {
 void Matcher::find(std::string_view text, Span within, std::vector<Span>& into, std::size_t most,
                    LookedAt& looked_at) const {
   re2::StringPiece piece(text.data(), text.size()), found;
-  std::size_t line_end = 0;  // of a line that has an empty match already
+  std::size_t line_end = 0;  // of a line that already has an empty match
   for (std::size_t at = within.begin; at < within.end && most > 0;) {
-    if (looked_at.add(within.end - at)) return;  // at most so much
+    if (looked_at.add(within.end - at)) return;  // an upper bound
     if (!re2_->Match(piece, at, within.end, RE2::UNANCHORED, &found, 1)) return;
     auto begin = static_cast<std::size_t>(found.data() - text.data());
-    // Behind the last line's end there is no line.
+    // After the last line end there is no further line.
     if (begin == text.size() && text.back() == '\n') return;
     if (found.empty() && begin < line_end) {
       at = begin + 1;
@@ -213,7 +213,7 @@ void Finder::find_all(std::string_view text, bool is_ascii, std::vector<Span>& i
   if (may_be_there) matcher.find(text, whole(text), into, most, looked_at_);
 }
 
-// Hyperscan says where; a handler that returns 1 ends it.
+// Hyperscan reports each match. A handler that returns 1 ends the scan.
 void Finder::scan(std::string_view text, MatchHandler handler, void* context) {
   hs_scan(static_cast<hs_database_t*>(made_for_), text.data(), static_cast<unsigned>(text.size()),
           0, static_cast<hs_scratch_t*>(scratch_), handler, context);

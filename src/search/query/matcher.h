@@ -1,11 +1,12 @@
 #pragma once
 // Finds a pattern's matches in text.
 //
-// A literal is looked for as such. For a regular expression RE2 says what a match is; in much text
-// Hyperscan, which is several times faster, says first in which lines RE2 should look. Hyperscan
-// is left out when it would not pay to compile for it, when it refuses the pattern, and in text
-// beyond ASCII when the pattern has something that is there more than a byte (a "." or a "[^x]").
-// Of a pattern across lines it looks for the core (see search/text/core.h), and RE2 around that.
+// A literal is searched for directly. For a regular expression RE2 defines what a match is. In
+// large texts, Hyperscan, which is several times faster, first finds the lines that RE2 should
+// examine. We do without Hyperscan if compiling for it would not pay, if it rejects the pattern,
+// and in non-ASCII text if part of the pattern may match more than a byte (a "." or a "[^x]"). For
+// a pattern across lines, Hyperscan finds the core (see search/text/core.h), and RE2 searches
+// around it.
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -30,17 +31,17 @@ namespace warren::search {
 
 class Finder;
 
-// Looks at the clock now and then.
+// Checks the clock now and then.
 struct LookedAt {
   Watch* watch = nullptr;
-  std::size_t bytes = 0;  // since the last time
-  // True: the watch is over.
+  std::size_t bytes = 0;  // since the last check
+  // Returns true if the watch is over.
   bool add(std::size_t more);
 };
 
 class Matcher {
  public:
-  // Errc::invalid: RE2 does not take it.
+  // Errc::invalid: RE2 rejects it.
   static Result<std::shared_ptr<const Matcher>> compile(const Pattern& pattern);
   ~Matcher();
 
@@ -48,13 +49,13 @@ class Matcher {
   bool is_multi_line() const { return is_multi_line_; }
   const Literal* literal() const { return literal_ ? &*literal_ : nullptr; }
   bool matches_everything() const { return matches_everything_; }
-  // So much text will be looked at: the place to compile for Hyperscan, once, if it pays.
+  // Announces how much text will be scanned. Compiles for Hyperscan, once, if that pays.
   void expect(std::size_t bytes) const;
 
  private:
   friend class Finder;
   Matcher() = default;
-  // By RE2 alone.
+  // Uses only RE2.
   void find(std::string_view text, Span within, std::vector<Span>& into, std::size_t most,
             LookedAt& looked_at) const;
 
@@ -65,23 +66,23 @@ class Matcher {
   std::optional<Core> core_;                   // of a multi-line pattern
   std::optional<HyperscanPattern> hyperscan_;  // of the core, if there is one
   mutable std::mutex mutex_;
-  mutable bool was_tried_ = false;                 // under the mutex
-  mutable std::atomic<void*> database_ = nullptr;  // hs_database_t, once it is there
+  mutable bool was_tried_ = false;                 // guarded by the mutex
+  mutable std::atomic<void*> database_ = nullptr;  // hs_database_t; null until compiled
 };
 
-// A thread's way to use a matcher.
+// One thread's access to a matcher.
 class Finder {
  public:
-  // From every match a pattern may look ahead to the end of its line, which may be all of a file:
-  // a watch ends even that. When it is over, what was found is not all.
+  // From every match a pattern may look ahead to the end of its line, which may be the whole file.
+  // The watch ends even that. When it is over, the results are incomplete.
   explicit Finder(std::shared_ptr<const Matcher> matcher, Watch* watch = nullptr);
   ~Finder();
   Finder(Finder&& other) noexcept;
   Finder(const Finder&) = delete;
   Finder& operator=(const Finder&) = delete;
 
-  // Appends matches that do not overlap, from left to right; at most `most`. The text is whole
-  // lines, or a whole file if the pattern is multi-line. An empty match is one for its whole line.
+  // Appends matches that do not overlap, from left to right; at most `most`. The text must be whole
+  // lines, or a whole file if the pattern is multi-line. An empty match counts for its whole line.
   void find_all(std::string_view text, bool is_ascii, std::vector<Span>& into,
                 std::size_t most = SIZE_MAX);
   bool finds(std::string_view text, bool is_ascii);
@@ -101,11 +102,11 @@ class Finder {
   std::shared_ptr<const Matcher> matcher_;
   LookedAt looked_at_;
   void* scratch_ = nullptr;   // hs_scratch_t
-  void* made_for_ = nullptr;  // the database
+  void* made_for_ = nullptr;  // the database that scratch_ fits
   std::vector<Span> spans_;
 };
 
-// The matchers of late, so that a query that comes again need not be compiled again. Any thread.
+// Recently used matchers, so that a repeated query is not compiled again. Any thread may use it.
 class MatcherCache {
  public:
   explicit MatcherCache(std::size_t most) : most_(most) {}
@@ -117,7 +118,7 @@ class MatcherCache {
     std::shared_ptr<const Matcher> matcher;
   };
   std::mutex mutex_;
-  std::vector<Entry> entries_;  // the latest last
+  std::vector<Entry> entries_;  // the most recent last
   std::size_t most_;
 };
 

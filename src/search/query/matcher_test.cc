@@ -71,7 +71,7 @@ TEST_CASE("lines are found as RE2 finds them one by one, with Hyperscan and with
       std::string text;
       for (auto count = random.below(12); count > 0; --count) {
         text += random.line(20);
-        // Beyond ASCII, valid and not, where "." and "[^a]" take characters, not bytes.
+        // Non-ASCII text, valid and invalid, where "." and "[^a]" match characters, not bytes.
         if (random.below(10) == 0) text += random.below(2) == 0 ? "\xc3\xa9" : "\xff";
         if (count > 1 || random.below(2) == 0) text += "\n";
       }
@@ -201,7 +201,7 @@ TEST_CASE("long rows of bytes around many cores are looked at once") {
   REQUIRE(matcher);
   (*matcher)->expect(1 << 30);
   std::string text;
-  for (int i = 0; i < 200'000; ++i) text += "foo\n";  // each reaches to both ends
+  for (int i = 0; i < 200'000; ++i) text += "foo\n";  // each match reaches both ends
   CHECK(!Finder(*matcher).finds(text, true));
   CHECK(Finder(*matcher).finds("x" + text + "y", true));
 }
@@ -213,7 +213,7 @@ TEST_CASE("beyond ASCII, any case is RE2's, for literals too") {
   CHECK(finder.finds("viel ärger\n", false));
   CHECK(!finder.finds("viel arger\n", true));
   auto ascii = Matcher::compile({.text = "mask", .ignores_case = true});
-  // The Kelvin sign folds to k in Unicode; letters of ASCII fold to letters of ASCII alone.
+  // The Kelvin sign folds to k in Unicode. We fold ASCII letters only to ASCII letters.
   CHECK(!Finder(*ascii).finds("mas\xe2\x84\xaa\n", false));
   auto regex = Matcher::compile({.text = "ma[s]k", .is_regex = true, .ignores_case = true});
   CHECK(!Finder(*regex).finds("mas\xe2\x84\xaa\n", false));

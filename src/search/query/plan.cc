@@ -80,7 +80,7 @@ class Planner {
   MatcherCache& cache_;
 };
 
-// Whether it leaves out enough for the rest to be worth a list.
+// Whether it excludes enough files that building a list for the rest pays.
 bool narrows(const Plan& plan, const PlanNode& node) {
   auto part_narrows = [&](const PlanNode& part) { return narrows(plan, part); };
   switch (node.kind) {

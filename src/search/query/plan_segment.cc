@@ -14,7 +14,7 @@ PlanNode constant(bool value) {
   return node;
 }
 
-// A branch by its name; when none has exactly this name, all whose names contain it.
+// The branch of exactly this name. If there is none, all branches whose names contain it.
 std::vector<std::uint16_t> branches_named(const Segment& segment, std::string_view word) {
   std::vector<std::uint16_t> exact, partial;
   const auto& branches = segment.branches();
@@ -44,7 +44,7 @@ PlanNode fitted_list(const PlanNode& node, const Segment& segment) {
   return only;
 }
 
-// What is known of the whole segment is decided here.
+// Decides everything that holds for the segment as a whole.
 PlanNode fitted(const PlanNode& node, const Segment& segment) {
   switch (node.kind) {
     case Kind::repo:
@@ -76,7 +76,7 @@ class Fitting {
   Fitting(const Plan& plan, SegmentPlan& fit, Watch& watch)
       : plan_(plan), fit_(fit), segment_(*fit.segment), watch_(watch) {}
 
-  // Files that may satisfy a part. `within`: nobody asks about others.
+  // Files that may satisfy this part of the query. Files outside of `within` do not matter.
   Places files_of(PlanNode& node, const Places& within) {
     switch (node.kind) {
       case Kind::no:
@@ -105,7 +105,7 @@ class Fitting {
   }
 
  private:
-  // What a look at all files that may satisfy it costs, in blocks.
+  // The cost, in blocks, of examining all files that may satisfy it.
   std::uint64_t cost(const PlanNode& node) const {
     switch (node.kind) {
       case Kind::language:
@@ -113,7 +113,7 @@ class Fitting {
         return 0;
       case Kind::atom: {
         const auto& atom = plan_.atoms[node.atom];
-        // A path costs about half of what a block does.
+        // Checking a path costs about half as much as scanning a block.
         return atom.looks_at_content() ? 1 + cost_of(segment_, atom.matcher->formula())
                                        : 1 + segment_.file_count() / 2;
       }
@@ -163,7 +163,7 @@ class Fitting {
       if (!atom.looks_at_content()) return fit.paths;
     }
     auto files = files_with_text(atom, fit, within);
-    // What is in no block is not defined here either.
+    // A text that is in no block is not defined here either.
     bool may_be_there = !fit.blocks || !fit.blocks->empty();
     if (atom.is_identifier && segment_.has_symbols() && may_be_there) {
       fit.definitions = definitions_named(segment_, atom.pattern);
@@ -172,9 +172,9 @@ class Fitting {
     return files;
   }
 
-  // Files with such a text, and those that have such a path.
+  // Files that may contain the text, and those whose path matches.
   Places files_with_text(const Atom& atom, AtomPlan& fit, const Places& within) {
-    // A few files are looked at faster than a very long list is read.
+    // Examining a few files is faster than reading a very long list.
     if (within && within->size() * 256 < cost_of(segment_, atom.matcher->formula()))
       return std::nullopt;
     if (atom.matcher->is_multi_line()) {
@@ -236,7 +236,7 @@ SegmentPlan plan_segment(const Plan& plan, std::shared_ptr<const Segment> segmen
   if (within) fit.files = fit.files ? intersected(*fit.files, *within) : std::move(within);
   for (std::size_t i = 0; i < plan.atoms.size(); ++i) {
     if (!plan.atoms[i].looks_at_content() || fit.root.kind == Kind::no) continue;
-    const bool is_multi_line = plan.atoms[i].matcher->is_multi_line();  // and looks at whole files
+    const bool is_multi_line = plan.atoms[i].matcher->is_multi_line();  // and examines whole files
     std::uint64_t blocks = fit.segment->block_count();
     if (fit.atoms[i].blocks)
       blocks = fit.atoms[i].blocks->size();

@@ -12,8 +12,8 @@ namespace warren::search {
 namespace {
 
 constexpr int most_nesting = 64;
-// Instructions of all patterns: as many as RE2 allows for one of them. So a query takes no longer to
-// compile than its most expensive pattern may.
+// The limit for the compiled instructions of all patterns together: as many as RE2 allows for one.
+// So a query takes no longer to compile than the most expensive single pattern.
 constexpr int most_compiled = 350'000;
 
 enum class Key : std::uint8_t {
@@ -82,7 +82,7 @@ class Parser {
                 place + 1, fmt::format(format, std::forward<Args>(args)...));
   }
 
-  // What to write so that this part of the query is looked for as it stands.
+  // How to write this part of the query so that it is searched for literally.
   std::string as_it_stands(std::size_t begin, std::size_t end) const {
     constexpr std::size_t most_shown = 60;
     auto part = text_.substr(begin, end - begin);
@@ -102,7 +102,7 @@ class Parser {
            (at_ + 2 == text_.size() || is_space(text_[at_ + 2]) || text_[at_ + 2] == ')');
   }
 
-  // Null: nothing there but settings, such as case:yes.
+  // Returns null if there are only settings, such as case:yes.
   Result<QueryPtr> parse_either(int depth) {
     if (depth > most_nesting) return fail_at(at_, "at most {} levels may be nested", most_nesting);
     auto either = std::make_unique<Query>();
@@ -194,7 +194,7 @@ class Parser {
     return field_of(field->key, std::move(*word), start + field->text.size());
   }
 
-  // See the header: a space, a quote or a field before the parenthesis is closed.
+  // See the header: a space, a quote or a field before the closing parenthesis.
   bool is_group() const {
     auto inside = text_.substr(at_ + 1);
     if (inside.empty() || inside[0] == '"' || field_at(inside) != nullptr) return true;
@@ -406,10 +406,10 @@ class Parser {
 
   std::string_view text_;
   std::size_t at_ = 0;
-  std::size_t word_begin_ = 0;  // of the last one, with its field
+  std::size_t word_begin_ = 0;  // of the last word, including its field
   std::optional<std::size_t> kind_place_;
   bool is_negated_ = false, has_either_ = false;
-  int groups_ = 0;  // that are open
+  int groups_ = 0;  // currently open
   CaseMode case_ = CaseMode::automatic;
   int compiled_ = 0;
   ParsedQuery parsed_;

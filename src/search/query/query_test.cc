@@ -39,12 +39,12 @@ TEST_CASE("queries mean what they mean in zoekt") {
       {R"("or")", R"("or"i)"},
       {R"("a\\b")", R"("a\b"i)"},
       {"\"a\\nb\"", "\"a\nb\"i"},
-      // In quotes a backslash is one, but for these four.
+      // In quotes a backslash stands for itself, except in these four escapes.
       {R"("foo\bar")", R"("foo\bar"i)"},
       {R"("C:\dir\\")", R"("C:\dir\")"},
       {R"("\d+\.\"")", R"("\d+\.""i)"},
       {R"(file:"a\.b")", R"(file:"a\.b"i)"},
-      // A quote begins a quotation where a word begins; elsewhere it is one that is looked for.
+      // A quote begins a quotation only at the beginning of a word. Elsewhere it is searched for.
       {R"(panic\("[a-z]+"\))", R"x(/panic\("[a-z]+"\)/i)x"},
       {R"(say"hi")", R"("say"hi""i)"},
       {R"(x="a" y)", R"((and "x="a""i "y"i))"},
@@ -172,7 +172,7 @@ TEST_CASE("globs of paths and repositories are read as such where they cannot me
            Glob{"*.[ch]", {"a.c", "b.h"}, {"a.cc", "a.o"}},
            Glob{"*.[!ch]", {"a.o"}, {"a.c", "a."}},
            Glob{"{a,b}.c++", {"a.c++", "x/b.c++"}, {"c.c++", "a.ccc"}},
-           // These are regular expressions, as they were.
+           // These remain regular expressions.
            Glob{R"(\.go$)", {"a.go"}, {"a.gox"}},
            Glob{"src/.*go", {"src/x/go"}, {"src"}},
            Glob{"test*", {"tes", "testtt"}, {"te"}},

@@ -1,4 +1,4 @@
-// A query as explain shows it.
+// The text of a query for `explain`.
 #include "search/query/query.h"
 
 namespace warren::search {

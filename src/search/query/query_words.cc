@@ -9,7 +9,7 @@ namespace {
 
 bool is_space(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
 
-// The place after the closing quote; npos when there is none.
+// The position after the closing quote. Returns npos if there is none.
 std::size_t end_of_quoted(std::string_view text, std::size_t begin) {
   for (std::size_t at = begin + 1; at < text.size(); ++at) {
     if (text[at] == '\\')
@@ -20,7 +20,7 @@ std::size_t end_of_quoted(std::string_view text, std::size_t begin) {
   return std::string_view::npos;
 }
 
-// The place after the class [...]; `begin` + 1 when it is not closed within the word.
+// The position after the class [...]. Returns `begin` + 1 if it is not closed within the word.
 std::size_t end_of_class(std::string_view text, std::size_t begin) {
   std::size_t at = begin + 1;
   if (at < text.size() && text[at] == '^') ++at;
@@ -37,7 +37,7 @@ std::size_t end_of_class(std::string_view text, std::size_t begin) {
   return begin + 1;
 }
 
-// Of backslashes only those are not kept that stand before one of these.
+// Removes only backslashes that precede one of these characters.
 std::string unquoted(std::string_view quotation) {
   std::string text;
   for (std::size_t i = 1; i + 1 < quotation.size(); ++i) {
@@ -140,7 +140,7 @@ std::optional<std::string> literal_of(const Word& word) {
     if (c == '\\') {
       if (++i == word.text.size()) return std::nullopt;
       c = word.text[i];
-      // A letter or digit after a backslash has a meaning of its own.
+      // A letter or digit after a backslash has a special meaning.
       if (c >= 0 && std::isalnum(static_cast<unsigned char>(c)) != 0) return std::nullopt;
       if (c < 0) return std::nullopt;
     } else if (std::string_view(".+*?()|[]{}^$").find(c) != std::string_view::npos) {
@@ -153,7 +153,7 @@ std::optional<std::string> literal_of(const Word& word) {
 
 namespace {
 
-// {go,rs}: in a regular expression it would be these very characters, unlike {2,3}.
+// {go,rs}: in a regular expression, unlike {2,3}, this would match itself literally.
 bool has_choice(std::string_view text) {
   for (auto open = text.find('{'); open != text.npos; open = text.find('{', open + 1)) {
     auto inside = text.substr(open + 1, text.find('}', open) - open - 1);
@@ -170,7 +170,7 @@ bool is_glob(std::string_view text) {
   return text.contains("/*") || text.contains("**") || has_choice(text);
 }
 
-// The class [!a-z] at `at`, with the end of it; `at` itself: it is not closed.
+// Adds the class [!a-z] at `at` and returns its end, or `at` itself if it is not closed.
 std::size_t add_class(std::string_view glob, std::size_t at, std::string& regex) {
   std::size_t end = at + 1;
   if (end < glob.size() && (glob[end] == '!' || glob[end] == '^')) ++end;
@@ -198,7 +198,7 @@ std::string regex_of_glob(std::string_view glob) {
   } else if (!glob.starts_with('*')) {
     regex = "(^|/)";
   }
-  int choices = has_choice(glob) ? 0 : -1;  // -1: braces are characters
+  int choices = has_choice(glob) ? 0 : -1;  // -1: braces are ordinary characters
   for (std::size_t i = 0; i < glob.size(); ++i) {
     char c = glob[i];
     auto rest = glob.substr(i);

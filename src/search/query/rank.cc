@@ -18,7 +18,7 @@ constexpr auto word_bytes = [] {
 }();
 bool is_word(char c) { return word_bytes[static_cast<unsigned char>(c)]; }
 
-// Of definitions the ones that people look for most.
+// Prefers the kinds of definitions that people look for most.
 double kind_weight(std::string_view kind) {
   if (kind == "class" || kind == "struct" || kind == "interface" || kind == "trait") return 100;
   if (kind == "function" || kind == "method" || kind == "type" || kind == "enum") return 90;
@@ -94,7 +94,7 @@ Signal::Path path_signal(std::string_view path, std::size_t begin, std::size_t e
 double score_of(std::span<const Signal> signals, std::size_t asked, FileClass file_class,
                 std::uint64_t matches, std::vector<std::string>* why) {
   double score = 0;
-  // What counted is put into words only for whoever asks: most files are never shown.
+  // The reasons are only written on request: most files are never shown.
   auto add = [&](double points, auto&& words) {
     if (points == 0) return;
     score += points;
@@ -108,7 +108,7 @@ double score_of(std::span<const Signal> signals, std::size_t asked, FileClass fi
     rest += reason.points;
   }
   add(best.points, [&] { return best.explained(); });
-  // More words found say more, but not as much as one definition.
+  // Finding more of the words counts for more, but not as much as one definition.
   add(std::min(rest / 10, 300.0), [] { return "other patterns"; });
   if (asked > 1)
     add(400.0 * static_cast<double>(signals.size()) / static_cast<double>(asked),

@@ -1,5 +1,5 @@
 #pragma once
-// How much a file is worth to whoever asked, and why.
+// How relevant a file is to the query, and why.
 #include <cstdint>
 #include <span>
 #include <string>
@@ -18,16 +18,17 @@ struct Signal {
   Content content = Content::none;
   Path path = Path::none;
   Definition definition = Definition::none;
-  std::string_view kind = {};     // of what is defined
-  std::string_view pattern = {};  // as it was asked for
+  std::string_view kind = {};     // of the definition
+  std::string_view pattern = {};  // as the query has it
 };
 
-// Where in a path a match is: "lock" is in the base name of a/lock.c, and is all of it.
+// Which part of a path a match is: "lock" is in the base name of a/lock.c, and is all of it.
 Signal::Path path_signal(std::string_view path, std::size_t begin, std::size_t end);
-// Neither end of the match is inside of a word.
+// Neither end of the match is inside a word.
 bool is_whole_word(std::string_view text, std::size_t begin, std::size_t end);
 
-// `signals` of the patterns that were found, of `asked` in all. With `why` it says what counted.
+// `signals` are of the patterns that were found, out of `asked`. If `why` is given, the reasons are
+// added to it.
 double score_of(std::span<const Signal> signals, std::size_t asked, FileClass file_class,
                 std::uint64_t matches, std::vector<std::string>* why = nullptr);
 

@@ -18,7 +18,7 @@ class Reference {
  public:
   explicit Reference(const std::vector<Document>& documents) : documents_(documents) {}
 
-  // Paths of the files that match, and their lines that do.
+  // The paths of the matching files, with their matching lines.
   using Lines = std::map<std::string, std::set<std::uint32_t>>;
   Lines answer(const Query& query) {
     Lines lines;

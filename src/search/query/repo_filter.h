@@ -1,8 +1,8 @@
 #pragma once
-// What a query says of a repository by its name alone, without a look at its files.
+// What a query says about a repository by its name alone, without examining its files.
 //
-//   repo:foo bar          no: a repository without foo in its name has no result, whatever is in it
-//                         maybe: any other, for its files decide
+//   repo:foo bar          no: a repository without foo in its name has no result
+//                         maybe: for any other, its files decide
 //   repo:foo or repo:baz  yes or no, never maybe
 #include <cstdint>
 #include <memory>
@@ -17,7 +17,7 @@ class RepoFilter {
  public:
   enum class Verdict : std::uint8_t { no, maybe, yes };
 
-  // Errc::invalid: a pattern that cannot be.
+  // Errc::invalid: an invalid pattern.
   static Result<RepoFilter> of(const Query& query);
   Verdict says(std::string_view repo) const;
 

@@ -1,8 +1,8 @@
 #pragma once
-// Which repositories a search may look into: all of them, or those of a list.
+// Which repositories a search may examine: all of them, or those in a list.
 //
-// It fails closed: a list is a list also when it is empty, and then nothing is found. Only who
-// names none at all, as the command line does, searches everything.
+// It fails closed: an empty list is still a list, and then nothing is found. Only without any list,
+// as on the command line, is everything searched.
 #include <memory>
 #include <string>
 #include <unordered_set>
@@ -11,7 +11,7 @@ namespace warren::search {
 
 class RepoSet {
  public:
-  RepoSet() = default;  // all
+  RepoSet() = default;  // all repositories
   // Exactly these, by name. Copies share the list.
   static RepoSet of(std::unordered_set<std::string> names) {
     RepoSet set;
@@ -23,7 +23,7 @@ class RepoSet {
   bool contains(const std::string& name) const { return is_all() || names_->contains(name); }
 
  private:
-  // Equal owners: all copies, in every search that goes on. Null: all repositories.
+  // Equal owners: all copies, in every running search. Null: all repositories.
   std::shared_ptr<const std::unordered_set<std::string>> names_;
 };
 

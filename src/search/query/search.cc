@@ -12,7 +12,7 @@
 namespace warren::search {
 namespace {
 
-// With less to look at a second thread costs more than it brings.
+// With less to scan, a second thread costs more than it saves.
 constexpr std::uint64_t least_blocks_for_threads = 512;
 constexpr std::size_t cached_matchers = 32;
 
@@ -30,13 +30,13 @@ std::size_t bytes_of(std::span<const FilePlace> places) {
   return bytes;
 }
 
-// Files of the pages of several depths, each once.
+// The files on the pages of several depths, each once.
 class DepthPages {
  public:
   DepthPages(const Paging& paging, Showing& showing, const SearchTerms& terms)
       : paging_(paging), showing_(showing), terms_(terms) {}
 
-  // True: the page has more than the bytes of an answer.
+  // Returns true if the page exceeds the answer's limit of bytes.
   bool add(std::span<const Hit> page, std::size_t depth) {
     std::size_t left = terms_.answer_bytes;
     for (std::size_t begin = 0, end = 0; begin < page.size() && !showing_.is_over(); begin = end) {
@@ -46,14 +46,14 @@ class DepthPages {
           bytes_of(first) + bytes_of(places_of(paging_, page.subspan(begin + 1, end - begin - 1)));
       for (auto i = begin; i < end; ++i)
         file_of(page[i], i == begin).depths |= std::uint64_t{1} << depth;
-      // The first that has no room is sent as well: nothing worse may take its place.
+      // The first file that does not fit is sent as well, so that no worse file takes its place.
       if (begin > 0 && (first.is_cut || bytes > left)) return end < page.size();
       left -= std::min(left, bytes);
     }
     return false;
   }
 
-  // The best first.
+  // Returns them with the best first.
   std::vector<FileMatch> take_files() {
     std::vector<Shown*> order;
     for (auto& [key, one] : shown_)
@@ -151,7 +151,7 @@ class Search::Run {
   }
 
  private:
-  // Some of the time is for showing what was found.
+  // Reserves some of the time for showing the results.
   static Clock::time_point earlier(Clock::time_point deadline) {
     if (deadline == Clock::time_point::max()) return deadline;
     auto rest = deadline - Clock::now();
@@ -160,7 +160,8 @@ class Search::Run {
   }
 
   Result<> plan() {
-    // What was compiled is the same for everybody; nobody sees whether it was there before.
+    // Compiled patterns do not depend on the client, and clients cannot tell whether one was
+    // cached.
     static MatcherCache cache(cached_matchers);
     auto plan = plan_query(query_, cache);
     if (!plan) return std::unexpected(plan.error());
@@ -170,7 +171,7 @@ class Search::Run {
     if (!terms_.after.empty()) {
       auto cursor = parse_cursor(terms_.after, hash_of(query_, terms_));
       if (!cursor) return std::unexpected(cursor.error());
-      // Of a part only the whole knows.
+      // A part cannot check this; merge_answers() does.
       auto same = terms_.allows_changes || terms_.is_part
                       ? Result<>(ok)
                       : check_versions(*cursor, answer_.versions);
@@ -193,10 +194,10 @@ class Search::Run {
   }
 
   void plan_segments() {
-    std::size_t bytes = 0;  // that will be looked at
+    std::size_t bytes = 0;  // to be scanned
     fits_.reserve(segments_.size());
     for (const auto& segment : segments_) {
-      if (watch_.is_over()) break;  // the others have no plan, and no chunks
+      if (watch_.is_over()) break;  // the remaining segments have no plan, and no chunks
       fits_.push_back(plan_segment(plan_, segment, watch_));
       answer_.stats.blocks += segment->block_count();
       answer_.stats.candidate_blocks += fits_.back().candidate_blocks;
@@ -243,7 +244,7 @@ class Search::Run {
     if (answer_.why_incomplete.empty()) answer_.why_incomplete = why;
   }
 
-  // Until the bytes are used up; the next page begins with what found no room.
+  // Until the bytes are used up. The next page begins with the first file that did not fit.
   void show_page(std::span<const Hit> page, bool has_more) {
     std::size_t left = terms_.answer_bytes, shown = 0;
     while (shown < page.size() && !showing_->is_over()) {
@@ -270,8 +271,8 @@ class Search::Run {
                                     .blob = last.blob});
   }
 
-  // Every file that is on the page of some depth, as only merge_answers() knows which depth it is.
-  // The deepest first: it is the likeliest, should time run out.
+  // Every file that is on the page of some depth, because only merge_answers() knows the final
+  // depth. The deepest first, because it is the likeliest, in case time runs out.
   void show_depths(const std::vector<std::vector<Hit>>& pages) {
     DepthPages shown(*paging_, *showing_, terms_);
     for (std::size_t depth = pages.size(); depth-- > 0 && !showing_->is_over();)

@@ -1,19 +1,19 @@
 #pragma once
-// Answers: which lines of which files match, the best first, within bounds that hold.
+// Answers a query: which lines of which files match, the best first, within guaranteed limits.
 //
 //   auto query = parse_query("mutex_lock file:drivers/.*\\.c$ -file:test");
 //   auto answer = search(segments, *query, {.deadline = Clock::now() + 500ms});
 //
-// Every answer says whether it is complete and, if not, why, and how much there may be in all.
+// Every answer says whether it is complete. If it is not, it says why, and estimates the total.
 //
-// It is a function of the query and of each repository alone: which other repositories are searched
-// with it, in how many threads or on how many machines, changes nothing in its files, lines, scores
-// and order. So a search can be split, and its parts put together again:
+// The answer depends only on the query and on each repository itself. Which other repositories are
+// searched with it, in how many threads or on how many machines, does not change its files, lines,
+// scores or order. So a search can be split, and its parts can be merged again:
 //
 //   terms.is_part = true;                       each machine: search(its segments, query, terms)
 //   merge_answers(parts, query, terms)          what one machine with all segments would say
 //
-// Only time is not part of that: what a deadline leaves out differs from one run to the next.
+// Time is the only exception: what a deadline cuts off differs from one run to the next.
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -31,27 +31,27 @@ namespace warren::search {
 
 struct SearchTerms {
   Clock::time_point deadline = Clock::time_point::max();
-  RepoSet repos = {};                   // no others are looked into
-  std::uint64_t most_matches = 10'000;  // examined, about: see depth.h; 0: all are counted
+  RepoSet repos = {};                   // only these are searched
+  std::uint64_t most_matches = 10'000;  // examined, approximately: see depth.h; 0 counts all
   std::size_t most_files = 1'000;       // shown
-  // Of the files of one repository the best so many are results, on any page. The others are
-  // counted all the same.
+  // Only this many files of one repository, the best ones, are results, on any page. The others are
+  // still counted.
   std::size_t most_files_per_repo = SIZE_MAX;
   std::size_t lines_per_file = 1'000;  // shown
   std::size_t answer_bytes = 2u << 20;
   std::size_t line_bytes = 512;  // of a long line, around the match
   int context_lines = 0;
-  bool keeps_line_ends = false;  // lines, and those around them, as they stand in the file
+  bool keeps_line_ends = false;  // returns lines and context exactly as in the file
   int threads = 1;
   bool explains = false;
   bool counts_lines = false;  // FileMatch::line_count instead of its lines
-  // Files of the same bytes and the same score are shown once, with the list of the others. (Where
-  // one is, say, vendored, it is worth less, and stays where that puts it.)
+  // Files with the same contents and the same score are shown once, with a list of the others. (A
+  // vendored copy, say, has a lower score, and keeps its own place.)
   bool collapses = false;
-  std::string after = {};  // the cursor of the page before
-  // Goes on at the same place when texts have changed since that page; otherwise that is refused.
+  std::string after = {};  // the cursor of the previous page
+  // If texts have changed since the previous page, continues at the same place instead of failing.
   bool allows_changes = false;
-  bool is_part = false;  // the answer is for merge_answers(), and for nobody else
+  bool is_part = false;  // the answer is only for merge_answers()
   const std::atomic<bool>* cancelled = nullptr;
 };
 
@@ -59,9 +59,9 @@ struct Range {
   std::uint32_t begin = 0, end = 0;  // bytes of the line as shown
 };
 struct LineMatch {
-  std::uint32_t line = 0;    // from 1
+  std::uint32_t line = 0;    // counted from 1
   std::uint64_t offset = 0;  // of the text, in the file
-  std::string text = {};     // without its line end, unless that was asked for
+  std::string text = {};     // without its line end, unless that was requested
   bool is_cut = false;       // the line is longer than this
   std::vector<Range> ranges = {};
   std::vector<std::string> before = {}, after = {};
@@ -72,17 +72,17 @@ struct FilePlace {
 };
 struct FileMatch {
   std::string repo = {}, path = {}, language = {};
-  std::string blob = {};  // the id of its text as the source has it, git's as a rule; may be empty
+  std::string blob = {};  // id of its text in its source, usually git's; may be empty
   std::vector<std::string> branches = {};
   std::vector<Range> path_ranges = {};
   std::vector<LineMatch> lines = {};
-  std::uint64_t line_count = 0;  // when that was asked for
-  bool is_cut = false;           // more lines than an answer may have
+  std::uint64_t line_count = 0;  // only if requested
+  bool is_cut = false;           // it has more lines than an answer may have
   std::uint64_t match_count = 0;
   double score = 0;
   std::vector<std::string> explanation = {};  // "5500 the definition of it (function)"
-  std::vector<FilePlace> same = {};           // others of the same bytes, when they are collapsed
-  std::uint64_t depths = 0;                   // of a part: a bit for each depth that shows it
+  std::vector<FilePlace> same = {};           // identical files, if they are collapsed
+  std::uint64_t depths = 0;                   // in a part: one bit for each depth that shows it
 };
 
 struct SearchStats {
@@ -90,67 +90,68 @@ struct SearchStats {
   std::chrono::nanoseconds plan{}, find{}, rank{};
 };
 
-// What there is down to one depth.
+// Totals down to one depth.
 struct DepthTotals {
   std::uint64_t matches = 0, files = 0, estimated = 0;
   bool is_cut = false;    // some repository may have more
-  bool has_more = false;  // files that are not on this page
+  bool has_more = false;  // there are files after this page
 };
 
 struct Answer {
-  // The best first; equal ones by repository and path, by their bytes first when identical ones are
-  // collapsed.
+  // The best first. Equal scores are ordered by repository and path, or first by contents if
+  // identical files are collapsed.
   std::vector<FileMatch> files;
   std::uint64_t match_count = 0, file_count = 0;
   bool is_complete = true;
-  // "time", "matches", "cancelled", "bytes" (the next page has the rest), "symbols" (there are none
+  // "time", "matches", "cancelled", "bytes" (the next page has the rest), "symbols" (not available
   // yet)
   std::string why_incomplete;
   std::uint64_t estimated_matches = 0;
-  std::string next;  // the cursor of the next page; empty: this is the last
+  std::string next;  // the cursor of the next page; empty on the last one
   SearchStats stats;
-  // Of a part, for merge_answers():
+  // In a part, for merge_answers():
   std::vector<DepthTotals> depths = {};
-  std::uint64_t versions = 0;  // of all repositories, as a sum
+  std::uint64_t versions = 0;  // the sum over all repositories
   // For the person who wrote the query (see ParsedQuery); filled by a router of the fleet.
   std::vector<std::string> notes = {};
 };
 
-// Any thread; the segments of a repository stand side by side. Errc::invalid: a regular expression
-// that cannot be, or a query that would list everything.
+// Any thread may call it. The segments of a repository must be adjacent. Errc::invalid: an invalid
+// regular expression, or a query that would list everything.
 Result<Answer> search(std::span<const std::shared_ptr<const Segment>> segments,
                       const ParsedQuery& query, const SearchTerms& terms);
 
-// Puts the answers to one query together whose terms differ in is_part alone; every repository is in
-// one of them. Errc::invalid: the cursor does not fit, as in search().
+// Merges answers to one query whose terms differed only in is_part. Every repository must be in one
+// of them. Errc::invalid: the cursor does not fit, as in search().
 Result<Answer> merge_answers(std::vector<Answer> parts, const ParsedQuery& query,
                              const SearchTerms& terms);
 
-// The same in slices, so that others may come in between (see lanes.h).
+// Runs a search in slices, so that others can run in between (see lanes.h).
 class Search {
  public:
-  // The query stays alive meanwhile.
+  // The query must outlive it.
   Search(std::vector<std::shared_ptr<const Segment>> segments, const ParsedQuery& query,
          SearchTerms terms);
   ~Search();
   Search(const Search&) = delete;
   Search& operator=(const Search&) = delete;
 
-  // True: done. False: the slice is over, and some files are still to be looked at: call it again,
-  // in whatever thread. A deadline counts the time between two calls as well.
+  // Returns true when done. If it returns false, the slice is over, and some files are left: call
+  // it again, in any thread. The time between two calls counts towards a deadline.
   bool run(Clock::time_point until);
-  // Between two calls of run(): files that were found since the last call, the best first, with all
-  // that the answer will say of them. For whoever streams results while a long search goes on:
+  // Call it between two calls of run(): returns the files found since the last call, the best
+  // first, with everything that the answer will say about them. For streaming results during a long
+  // search:
   //
-  //   run() -> false     take_found() -> files, each of them once and true
+  //   run() -> false     take_found() -> files, each of them once and correct
   //   run() -> false     take_found() -> more files, which may be better ones
   //   run() -> true      answer()     -> the page, in order, with totals: it decides
   //
-  // A file that was given early is not on the page when better ones fill it, or when it was found
-  // beyond the limit of matches. In all they are at most most_files, and about answer_bytes.
-  // Identical ones are not collapsed yet, and cursors are heeded.
+  // A file that was returned early is missing from the page if better ones fill it, or if it was
+  // found beyond the limit of matches. In total there are at most most_files, and about
+  // answer_bytes. Identical files are not collapsed yet. Cursors are applied.
   std::vector<FileMatch> take_found();
-  // Once, when it is done.
+  // Call once, when done.
   Result<Answer> answer();
 
  private:

@@ -1,5 +1,5 @@
 #pragma once
-// Ends a search of several threads when its time has come.
+// Ends a search in several threads when its time is up.
 #include <atomic>
 #include <cstdint>
 
@@ -19,7 +19,7 @@ class Watch {
     stop_.compare_exchange_strong(none, why);
   }
   Stop why() const { return stop_.load(std::memory_order_relaxed); }
-  // Looks at the clock.
+  // Checks the clock.
   bool is_over() {
     if (cancelled_ != nullptr && cancelled_->load(std::memory_order_relaxed)) stop(Stop::cancelled);
     if (deadline_ != Clock::time_point::max() && Clock::now() >= deadline_) stop(Stop::time);

@@ -1,5 +1,5 @@
 #pragma once
-// git's ids: as git writes them, and in half the bytes.
+// git's object ids, in git's hex notation and in binary form.
 #include <string>
 #include <string_view>
 

@@ -1,4 +1,4 @@
-// Texts out of a repository's packs, through `git cat-file --batch`.
+// Reads texts from a repository's packs, through `git cat-file --batch`.
 #include <algorithm>
 #include <atomic>
 #include <charconv>
@@ -15,10 +15,10 @@ namespace warren::search {
 
 namespace {
 
-constexpr int reader_count = 2;  // git unpacks in one thread
+constexpr int reader_count = 2;  // one git process unpacks in one thread
 constexpr std::size_t small_job = 16u << 20;
 
-// A blob and the entries that show it.
+// A blob and the entries that refer to it.
 struct Job {
   const TreeEntry* entry;
   std::vector<const TreeEntry*> others;
@@ -92,7 +92,7 @@ class BlobStream {
   std::string names_;
   std::string_view input_;
   std::vector<char> buffer_;
-  std::size_t begin_ = 0, end_ = 0;  // of what is in the buffer
+  std::size_t begin_ = 0, end_ = 0;  // of the buffered data
 };
 
 struct Reading {
@@ -100,7 +100,7 @@ struct Reading {
   std::vector<Skipped>& skipped;
   const Take& take;
   std::vector<Job> jobs = {};
-  std::mutex mutex = {};  // one document is taken at a time
+  std::mutex mutex = {};  // documents are taken one at a time
   std::atomic<bool> has_failed = false;
 
   Result<> deliver(const Job& job, std::string&& text);
@@ -162,7 +162,8 @@ Result<> read_entries(const std::string& path, std::span<const TreeEntry> entrie
   for (const auto& job : reading.jobs) total += job.entry->size;
   std::span<const Job> jobs = reading.jobs;
   if (total < small_job) return reading.read(jobs);
-  // Neighbours in the tree are packed as differences of each other: two runs, not every other one.
+  // Neighbours in the tree are packed as deltas of each other: so split into two runs, not
+  // alternately.
   while (middle < jobs.size() && before < total / reader_count)
     before += jobs[middle++].entry->size;
   return in_parallel(reader_count, [&](int place) {

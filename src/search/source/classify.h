@@ -1,5 +1,5 @@
 #pragma once
-// What kind of file something is, from its name and its first bytes.
+// Detects what kind of file something is, from its name and its first bytes.
 #include <cstdint>
 #include <string_view>
 
@@ -8,7 +8,7 @@
 namespace warren::search {
 
 FileClass file_class_of(std::string_view path, std::string_view text);
-// A place in a table that only grows; 0: not known.
+// An index into a table that only grows. 0 means unknown.
 std::uint16_t language_of(std::string_view path, std::string_view text);
 std::string_view language_name(std::uint16_t language);
 std::uint16_t language_count();

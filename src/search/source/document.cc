@@ -37,7 +37,7 @@ struct Entry {
 };
 
 Result<> Reader::file(const std::string& path, int folder, const char* name) {
-  // Not blocking: a pipe that somebody put there must not hold us.
+  // O_NONBLOCK: a pipe that another process put there must not block us.
   int file = openat(folder, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
   if (file < 0) return skip(path, errno == ELOOP ? "a symbolic link" : reason_of(errno)), ok;
   struct stat facts{};

@@ -25,7 +25,7 @@ int thread_count() {
   return std::clamp(static_cast<int>(std::thread::hardware_concurrency()), 1, 8);
 }
 
-// Goes through folders with several threads: each takes one that nobody has begun.
+// Walks folders with several threads: each takes one that no other has started.
 class Walk {
  public:
   Walk(const std::string& path, const FileLister& lister, std::size_t most_files)
@@ -111,7 +111,7 @@ Result<> read_folder(const std::string& path, std::span<const TreeEntry> entries
                      const SourceLimits& limits, std::vector<Skipped>& skipped, const Take& take) {
   Root root(path);
   if (!root.is_open()) return fail(Errc::not_found, "{}: {}", path, std::strerror(errno));
-  std::mutex mutex;  // one document is taken at a time
+  std::mutex mutex;  // documents are taken one at a time
   std::atomic<std::size_t> next = 0;
   std::atomic<bool> has_failed = false;
   auto work = [&](int) -> Result<> {

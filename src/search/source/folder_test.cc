@@ -20,7 +20,7 @@ void put(const fs::path& path, const std::string& text) {
   std::ofstream(path, std::ios::binary) << text;
 }
 
-// As if nobody had touched it for long: an id is only kept for what has settled.
+// Long enough for changes to settle: an id is kept only for a file that has settled.
 void wait_until_settled() { ::sleep(3); }
 
 std::map<std::string, std::string> ids_of(const Listing& listing) {

@@ -10,7 +10,7 @@ namespace warren::search {
 
 namespace {
 
-// A saved segment holds places in this table: add at the end only.
+// Saved segments contain indexes into this table: append only.
 constexpr auto names = std::to_array<std::string_view>({"",
                                                         "C",
                                                         "C++",

@@ -10,8 +10,6 @@ namespace warren::search {
 
 namespace {
 
-constexpr std::size_t most_tree_bytes = std::size_t{4} << 30;
-
 // "warren" of /src/warren, /src/warren/.git and /mirrors/warren.git/
 std::string name_of(std::string_view path) {
   for (std::string_view end : {"/", "/.git", ".git"})
@@ -74,19 +72,9 @@ Line parse(std::string_view text) {
 
 class Lister {
  public:
-  Lister(Listing& listing, const SourceLimits& limits) : listing_(listing), limits_(limits) {}
+  Lister(Listing& listing, const SourceLimits& limits)
+      : listing_(listing), limits_(limits), budget_(limits) {}
 
-  Result<> add(std::string_view tree, std::uint16_t branch) {
-    while (!tree.empty()) {
-      auto text = tree.substr(0, tree.find('\0'));
-      tree.remove_prefix(std::min(tree.size(), text.size() + 1));
-      auto added = add(parse(text), branch);
-      if (!added) return added;
-    }
-    return ok;
-  }
-
- private:
   Result<> add(const Line& line, std::uint16_t branch) {
     if (line.type == "commit") return skip(line.path, "a submodule");
     if (line.mode == "120000") return skip(line.path, "a symbolic link");
@@ -99,16 +87,19 @@ class Lister {
     std::string key(line.id);
     key += line.path;
     auto [place, is_new] = places_.try_emplace(std::move(key), listing_.entries.size());
-    if (is_new)
+    if (is_new) {
       listing_.entries.push_back({std::string(line.path), std::string(line.id), size, {}});
-    if (listing_.entries.size() > limits_.files)
-      return fail(Errc::overloaded, "the repository has more than {} files", limits_.files);
+      if (auto fits = budget_.add_file(line.path.size()); !fits) return fits;
+    }
     listing_.entries[place->second].branches.push_back(branch);
-    return ok;
+    return budget_.add(2 * sizeof(branch));
   }
+
+ private:
   Result<> skip(std::string_view path, std::string reason) {
     auto& known = skipped_[std::string(path)];
     if (known == reason) return ok;  // the same on another branch
+    if (auto fits = budget_.add_file(path.size() + reason.size()); !fits) return fits;
     known = reason;
     listing_.source.skipped.push_back({std::string(path), std::move(reason)});
     return ok;
@@ -116,6 +107,7 @@ class Lister {
 
   Listing& listing_;
   const SourceLimits& limits_;
+  ListingBudget budget_;
   std::unordered_map<std::string, std::size_t> places_;
   std::unordered_map<std::string, std::string> skipped_;
 };
@@ -131,11 +123,11 @@ Result<Listing> list_repository(const std::string& path, std::vector<std::string
   Listing listing;
   Lister lister(listing, limits);
   for (std::size_t i = 0; i < refs.size(); ++i) {
-    auto tree = run_child(git_in(path, {"ls-tree", "-r", "-z", "-l", "--full-tree", (*commits)[i]}),
-                          "", most_tree_bytes);
-    if (!tree) return std::unexpected(tree.error());
-    auto added = lister.add(*tree, static_cast<std::uint16_t>(i));
-    if (!added) return std::unexpected(added.error());
+    auto terms = git_in(path, {"ls-tree", "-r", "-z", "-l", "--full-tree", (*commits)[i]});
+    auto listed = each_record(std::move(terms), limits, [&](std::string_view line) {
+      return lister.add(parse(line), static_cast<std::uint16_t>(i));
+    });
+    if (!listed) return std::unexpected(listed.error());
   }
   listing.source.name = name_of(path);
   listing.source.version = joined(*commits);

@@ -1,3 +1,4 @@
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -154,13 +155,14 @@ TEST_CASE("a hostile configuration runs nothing and fetches nothing") {
   REQUIRE(got);
   CHECK(got->documents["a.c"][0].text == "int a;\n");
   CHECK(!fs::exists(trap));
-  // The work tree too, where the person's own settings are obeyed, and wherever it is said to be.
+  // This also covers the work tree, where the user's own settings apply, and whatever location the
+  // repository claims for it.
   repository.run({"config", "core.worktree", "/"});
   auto tree = list_work_tree(repository.path.string(), {});
   REQUIRE(tree);
   CHECK(std::ranges::count(tree->entries, "a.c", &TreeEntry::path) == 1);
   CHECK(!fs::exists(trap));
-  // A text that is missing would be fetched by a command of the attacker's.
+  // git would fetch a missing text by running the attacker's command.
   repository.run({"config", "extensions.partialClone", "origin"});
   repository.run({"config", "core.repositoryFormatVersion", "1"});
   repository.run({"config", "remote.origin.promisor", "true"});
@@ -173,6 +175,39 @@ TEST_CASE("a hostile configuration runs nothing and fetches nothing") {
   REQUIRE(!missing);
   CHECK(missing.error().code == Errc::refused);
   CHECK(!fs::exists(trap));
+}
+
+TEST_CASE("a pipe where git looks for rules holds nobody up") {
+  Repository repository;
+  repository.write("a.c", "int a;\n");
+  repository.write("deep/down/b.c", "int b;\n");
+  repository.commit();
+  auto pipe = (repository.folder.path() / "pipe").string();
+  REQUIRE(mkfifo(pipe.c_str(), 0600) == 0);
+  auto before = Clock::now();
+  // Files that the repository's settings name are not opened at all.
+  for (const auto* key : {"core.excludesFile", "core.attributesFile"})
+    repository.run({"config", key, pipe});
+  auto tree = list_work_tree(repository.path.string(), {});
+  REQUIRE_MESSAGE(tree, (tree ? "" : tree.error().what));
+  CHECK(std::ranges::count(tree->entries, "a.c", &TreeEntry::path) == 1);
+  CHECK(read(repository.path, {}));
+  // A pipe in the place of an ignore file is an error.
+  for (const auto* place : {".git/info/exclude", ".gitignore", "deep/down/.gitignore"}) {
+    CAPTURE(place);
+    auto there = repository.path / place;
+    fs::create_directories(there.parent_path());
+    fs::remove(there);
+    REQUIRE(mkfifo(there.c_str(), 0600) == 0);
+    auto stuck = list_work_tree(repository.path.string(), {});
+    CHECK(!stuck);
+    if (!stuck) {
+      CHECK((stuck.error().code == Errc::refused || stuck.error().code == Errc::timeout));
+      CHECK(stuck.error().what.find("pipe") != std::string::npos);
+    }
+    fs::remove(there);
+  }
+  CHECK(Clock::now() - before < 120s);  // and not five minutes for each
 }
 
 TEST_CASE("a broken pack is an error that says so, and take's own error ends the reading") {

@@ -1,5 +1,5 @@
 #pragma once
-// Why files are left out, and when they are no longer the same.
+// Why files are left out, and how to tell that they have changed.
 #include <sys/stat.h>
 
 #include <array>
@@ -22,11 +22,11 @@ inline bool is_binary(std::string_view text) {
 // "3.2 MB, more than 2 MB"
 std::string too_large(std::size_t bytes, std::size_t limit);
 std::string reason_of(int error);  // "cannot be read: …"
-// An open file's text, and what is known of it; or why it is left out.
+// Reads an open file's text and stat data, or returns why the file is left out.
 std::optional<std::string> read_text(int file, std::size_t most, std::string& text,
                                      struct stat& facts);
 
-// Not secret and not signed: tells states of a directory apart, no more.
+// Not secret and not signed: only distinguishes states of a directory.
 class Fingerprint {
  public:
   void add(std::string_view text);

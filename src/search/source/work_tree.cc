@@ -17,24 +17,20 @@ namespace warren::search {
 
 namespace {
 
-constexpr std::size_t most_list_bytes = std::size_t{4} << 30;
-
 // git's own list names nothing else; whoever could make it do so would lead us out of the folder.
 bool leads_out(std::string_view name) {
   return name.starts_with('/') || ('/' + std::string(name) + '/').contains("/../");
 }
 
-std::vector<std::string> names_in(std::string_view list) {
-  std::vector<std::string> names;
-  while (!list.empty()) {
-    auto name = list.substr(0, list.find('\0'));
-    list.remove_prefix(std::min(list.size(), name.size() + 1));
-    if (name.ends_with('/')) name.remove_suffix(1);  // another repository
-    // What is not merged is there several times, one after the other.
-    if (!name.empty() && !leads_out(name) && (names.empty() || names.back() != name))
-      names.emplace_back(name);
+// git opens these files, and waits if one is a pipe. The same files of folders below are not checked:
+// git is idle when one of those is a pipe, and each_record() ends it.
+Result<> rules_are_files(const std::string& path) {
+  for (const char* name : {"/.gitignore", "/.git/info/exclude"}) {
+    struct stat facts{};
+    if (stat((path + name).c_str(), &facts) == 0 && S_ISFIFO(facts.st_mode))
+      return fail(Errc::refused, "{}{} is a pipe", path, name);
   }
-  return names;
+  return ok;
 }
 
 // The list of tracked files as the system knows it: any command that changes it replaces it.
@@ -52,13 +48,28 @@ std::string index_state(const std::string& path) {
                      facts.st_ctim.tv_nsec);
 }
 
+void look_at(const Root& root, const std::string& name, const FileLister& lister, Found& into) {
+  struct stat facts{};
+  int got = fstatat(root.file(), name.c_str(), &facts, AT_SYMLINK_NOFOLLOW);
+  // A folder that took the place of a file: what is in it is listed for itself.
+  if (got == 0 && S_ISDIR(facts.st_mode) &&
+      faccessat(root.file(), (name + "/.git").c_str(), F_OK, AT_SYMLINK_NOFOLLOW) != 0)
+    return;
+  if (got == 0)
+    lister.add(name, facts, into);
+  else if (errno != ENOENT && errno != ENOTDIR)  // those were removed
+    lister.skip(name, errno, into);
+}
+
 Result<Listing> list_once(const std::string& path, const SourceLimits& limits, bool& is_calm) {
   Root root(path);
   if (!root.is_open()) return fail(Errc::not_found, "{}: {}", path, std::strerror(errno));
+  if (auto fine = rules_are_files(path); !fine) return std::unexpected(fine.error());
   auto before = index_state(path);
   // Tracked files are known at once, new ones only after a look into every folder.
   std::vector<Found> found(2);
   FileLister lister(limits);
+  ListingBudget budget(limits);
   auto done = in_parallel(2, [&](int thread) -> Result<> {
     std::vector<std::string> words{"ls-files", "-z"};
     if (thread == 0)
@@ -66,22 +77,17 @@ Result<Listing> list_once(const std::string& path, const SourceLimits& limits, b
     else
       words.insert(words.end(), {"--others", "--exclude-standard"});
     auto terms = git_in(path, std::move(words), git::Obeys::person);
-    auto list = run_child(terms, "", most_list_bytes);
-    if (!list) return std::unexpected(list.error());
     auto& into = found[static_cast<std::size_t>(thread)];
-    for (auto& name : names_in(*list)) {
-      struct stat facts{};
-      int got = fstatat(root.file(), name.c_str(), &facts, AT_SYMLINK_NOFOLLOW);
-      // A folder that took the place of a file: what is in it is listed for itself.
-      if (got == 0 && S_ISDIR(facts.st_mode) &&
-          faccessat(root.file(), (name + "/.git").c_str(), F_OK, AT_SYMLINK_NOFOLLOW) != 0)
-        continue;
-      if (got == 0)
-        lister.add(std::move(name), facts, into);
-      else if (errno != ENOENT && errno != ENOTDIR)  // those were removed
-        lister.skip(std::move(name), errno, into);
-    }
-    return ok;
+    std::string last;
+    return each_record(std::move(terms), limits, [&](std::string_view name) -> Result<> {
+      if (name.ends_with('/')) name.remove_suffix(1);  // another repository
+      // What is not merged is there several times, one after the other.
+      if (name.empty() || name == last || leads_out(name)) return ok;
+      last = name;
+      if (auto fits = budget.add_file(name.size()); !fits) return fits;
+      look_at(root, last, lister, into);
+      return ok;
+    });
   });
   if (!done) return std::unexpected(done.error());
   is_calm = index_state(path) == before;

@@ -19,7 +19,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The file with this name as the system knows it; any write to it changes this.
+// The state of this file according to the system. Any write to the file changes it.
 std::string state_of(const std::string& path) {
   struct stat facts{};
   if (stat(path.c_str(), &facts) != 0) return "none";
@@ -32,11 +32,11 @@ std::string contents(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-// Pages that were written and not yet on the disk are lost with the machine: what was known of a
-// file before is not known after that.
+// Pages that are written but not yet on disk are lost when the machine goes down. So what we knew
+// about a file before a reboot no longer counts.
 std::string this_run_of_the_machine() { return contents("/proc/sys/kernel/random/boot_id"); }
 
-// When it fails, files are checked again the next time: no more.
+// If this fails, files are only checked again next time.
 void write_small(const std::string& path, const std::string& text) {
   auto temporary = path + ".XXXXXX";
   int file = mkostemp(temporary.data(), O_CLOEXEC);
@@ -55,7 +55,7 @@ struct Kept {
   std::int64_t used = 0;
 };
 
-// What was not used for longest comes first.
+// The least recently used first.
 std::vector<Kept> kept_in(const std::string& folder) {
   std::map<std::string, Kept> all;
   std::error_code error;
@@ -145,7 +145,8 @@ Result<> SegmentCache::save(const std::string& key, std::string_view what,
                             const Segment& segment) const {
   auto path = path_of(key, what);
   auto saved = segment.save(path, Segment::Saving::quick);
-  // What a new base replaces may go before it; what a delta belongs to may not.
+  // What a new base replaces may be deleted to make room for it. The base that a delta belongs to
+  // must stay.
   bool is_full = !saved && saved.error().code == Errc::overloaded;
   if (is_full && free_disk(segment.memory().total() + (64u << 10), what == "base" ? "" : key))
     saved = segment.save(path, Segment::Saving::quick);
@@ -184,13 +185,13 @@ void SegmentCache::make_room(const std::string& key) const {
   }
 }
 
-// False: nothing went, for it would not be enough.
+// Returns false, and deletes nothing, if that would not free enough.
 bool SegmentCache::free_disk(std::size_t bytes, const std::string& spared) const {
   auto all = kept_in(folder_);
   std::erase_if(all, [&](const Kept& kept) { return kept.key == spared; });
   std::error_code error;
   std::size_t free = fs::space(folder_, error).available;
-  if (error || free >= bytes) free = 0;  // not the disk is full, but the part of it that is ours
+  if (error || free >= bytes) free = 0;  // the disk has space: our quota is exhausted
   if (free + bytes_of(all) < bytes) return false;
   for (auto kept = all.begin(); kept != all.end() && free < bytes; ++kept) {
     remove(*kept);

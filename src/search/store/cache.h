@@ -1,13 +1,13 @@
 #pragma once
-// Segments on disk, for whoever asks for the same again.
+// Segments on disk, so that asking for the same again is fast.
 //
 //   KEY.base    a whole segment, written once and then only read
-//   KEY.delta   what changed since, kept when it is more than a little; a little is read anew
-//   KEY.seen    when it was used last, and how the files were then
+//   KEY.delta   changes since then, kept if they are large; small ones are read again
+//   KEY.seen    when it was last used, and the state of the files then
 //
-// A file is checked to its last byte when it is seen for the first time, and again when anybody has
-// written to it, or the machine was started since: until then it is what was read. Any number of
-// processes use one folder; each file is replaced whole.
+// A file is checked completely when it is first used, and again after any write to it or a reboot
+// of the machine. Until then it is unchanged. Any number of processes can share one folder: files
+// are only replaced as a whole.
 #include <array>
 #include <cstdint>
 #include <string>
@@ -19,17 +19,19 @@ namespace warren::search {
 class SegmentCache {
  public:
   static constexpr std::size_t usual_bytes = std::size_t{8} << 30;
-  // Makes the folder, for its owner alone. Errc::unavailable: it cannot be made or is another's.
+  // Creates the folder, accessible only to its owner. Errc::unavailable: it cannot be created, or
+  // belongs to another user.
   static Result<SegmentCache> open(const std::string& folder, std::size_t most_bytes = usual_bytes);
 
-  // The base, and the delta if there is one; null: nothing that is whole. Counts as use.
+  // The base, and the delta if there is one. Returns null if nothing complete exists. Counts as a
+  // use.
   SegmentListPtr load(const std::string& key) const;
-  // A new base makes an old delta worthless: both go together. What was not used for longest goes
-  // when all is more than most_bytes, or the disk is full and would not be without it.
-  // Errc::overloaded: it is full all the same. Errc::unavailable: it may not be written.
+  // A new base makes the old delta worthless, so both are replaced together. The least recently
+  // used segments are deleted if the total exceeds most_bytes, or if the disk is full and deleting
+  // them frees enough. Errors: overloaded if it is still full, unavailable if we may not write.
   Result<> save_base(const std::string& key, const Segment& segment) const;
-  // Nothing is saved when the base is no longer the one of that version: another process has
-  // replaced it, and most of this delta is in the new one.
+  // Saves nothing if the base is no longer of that version: another process has replaced it, and
+  // the new base contains most of this delta.
   Result<> save_delta(const std::string& key, const Segment& segment,
                       const std::string& base_version) const;
 

@@ -41,7 +41,7 @@ TEST_CASE("what was kept is loaded again, for its owner alone") {
     REQUIRE(stat(entry.path().c_str(), &facts) == 0);
     CHECK((facts.st_mode & 0777) == 0600);
   }
-  // A new base has all that the delta had.
+  // A new base contains everything that the delta had.
   REQUIRE(cache->save_base("k", *build({doc("c.c", "three\n")})));
   CHECK(cache->load("k")->size() == 1);
 }
@@ -56,7 +56,7 @@ TEST_CASE("a delta is kept beside its own base alone") {
   REQUIRE(cache->save_base("k", *build({doc("a.c", "one\n")})));
   REQUIRE(cache->save_delta("k", *delta, "1"));
   CHECK(cache->load("k")->size() == 2);
-  // Whoever still has the base of before comes too late.
+  // A process that still has the previous base comes too late.
   SegmentBuilder builder;
   REQUIRE(builder.add(doc("b.c", "two\n")));
   auto next = builder.build({.name = "test", .version = "2", .branches = {}, .skipped = {}});
@@ -88,7 +88,7 @@ TEST_CASE("a file that somebody changed is checked again, and removed when it is
     CHECK(cache->load("k") == nullptr);
     CHECK(!fs::exists(path));
   }
-  // One that was copied is checked once and then known.
+  // A copied file is checked once and then known.
   REQUIRE(cache->save_base("k", *segment));
   fs::copy_file(folder.path() / "k.base", folder.path() / "x.base");
   REQUIRE(cache->load("x"));
@@ -114,7 +114,7 @@ TEST_CASE("what was not used for longest goes first when there is no room") {
   std::size_t total = 0;
   for (const auto& entry : fs::directory_iterator(folder.path())) total += entry.file_size();
   CHECK(total <= 900u << 10);
-  // What would never fit is not kept, and drives nobody out.
+  // A segment that would never fit is not kept, and evicts nothing.
   auto before = count_in(folder.path());
   REQUIRE(cache->save_base("huge", *build({doc("h.c", std::string(2'000'000, 'y'))})));
   CHECK(count_in(folder.path()) == before);

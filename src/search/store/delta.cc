@@ -28,7 +28,7 @@ std::size_t size_of(const Segment& segment, std::uint32_t file) {
   return segment.parts().files()[file].size;
 }
 
-// What the segments so far hold of a new state, and what has to come from elsewhere.
+// Which parts of a new state the current segments contain, and which must be read.
 class Change {
  public:
   Change(const SegmentList& before, Listing listing)
@@ -46,6 +46,7 @@ class Change {
   }
 
   bool wants_rebuild(std::size_t delta_from) const;
+  MemoryForecast forecast(const UpdateTerms& terms) const;
   Result<SegmentListPtr> rebuild(const ReadEntries& read, const UpdateTerms& terms);
   Result<SegmentListPtr> extend(const ReadEntries& read, const UpdateTerms& terms);
 
@@ -53,16 +54,16 @@ class Change {
   void add_segment(std::uint32_t place);
   void compare();
   void mark_dead(Place place);
-  // Where texts of entries are, by raw blob.
+  // Where the texts of the entries are, by raw blob.
   std::unordered_map<std::string, Place> texts_of(
       const std::vector<const TreeEntry*>& entries) const;
-  // The documents of entries, from segments where they are there and from the source otherwise.
+  // The documents of the entries, from segments where possible, otherwise from the source.
   Result<> collect(const ReadEntries& read, const std::vector<const TreeEntry*>& entries,
                    SegmentBuilder& builder);
 
   const SegmentList& before_;
   Listing listing_;
-  std::unordered_map<std::string, Place> live_;  // path, NUL, raw blob
+  std::unordered_map<std::string, Place> live_;  // key: path, NUL, raw blob
   std::unordered_map<std::string, const Skipped*> skipped_;
   std::vector<std::vector<std::uint64_t>> marks_;  // dead files of each segment
   std::vector<const TreeEntry*> present_, changed_;
@@ -76,7 +77,7 @@ void Change::add_segment(std::uint32_t place) {
     if (!segment.is_dead(file)) {
       std::string key(view.path);
       (key += '\0') += view.blob;
-      // There already: two processes kept what both had read. Once is enough.
+      // It exists already: two processes stored what both had read. One copy is enough.
       if (!live_.try_emplace(std::move(key), Place{place, file}).second) mark_dead({place, file});
     } else {
       dead_bytes_ += size_of(segment, file);
@@ -105,7 +106,7 @@ void Change::compare() {
       changed_bytes_ += entry.size;
     }
   }
-  for (const auto& [key, place] : live_) mark_dead(place);  // what is left is nowhere as it was
+  for (const auto& [key, place] : live_) mark_dead(place);  // the rest has changed or is gone
 }
 
 void Change::mark_dead(Place place) {
@@ -136,6 +137,14 @@ bool Change::wants_rebuild(std::size_t delta_from) const {
   if (before_[0]->branches() != listing_.source.branches) return true;
   return before_.size() + 1 > most_pieces || (delta_bytes_ + changed_bytes_) * 10 > bytes_ ||
          dead_bytes_ * 5 > bytes_;
+}
+
+MemoryForecast Change::forecast(const UpdateTerms& terms) const {
+  if (wants_rebuild(terms.delta_from)) return forecast_memory(listing_, terms.build);
+  Listing part;
+  part.source = listing_.source;
+  for (const auto* entry : changed_) part.entries.push_back(*entry);
+  return forecast_memory(part, terms.build);
 }
 
 Result<> Change::collect(const ReadEntries& read, const std::vector<const TreeEntry*>& entries,
@@ -187,6 +196,11 @@ Result<SegmentListPtr> Change::extend(const ReadEntries& read, const UpdateTerms
   return std::make_shared<const SegmentList>(std::move(after));
 }
 
+const SegmentList& list_of(const SegmentListPtr& current) {
+  static const SegmentList nothing;
+  return current ? *current : nothing;
+}
+
 }  // namespace
 
 Result<SegmentListPtr> update_repository(const std::string& path, std::vector<std::string> refs,
@@ -206,10 +220,14 @@ Result<SegmentListPtr> update_repository(const std::string& path, std::vector<st
 
 Result<SegmentListPtr> update_listing(Listing listing, const ReadEntries& read,
                                       const SegmentListPtr& current, const UpdateTerms& terms) {
-  static const SegmentList nothing;
-  Change change(current ? *current : nothing, std::move(listing));
+  Change change(list_of(current), std::move(listing));
   return change.wants_rebuild(terms.delta_from) ? change.rebuild(read, terms)
                                                 : change.extend(read, terms);
+}
+
+MemoryForecast forecast_update(const Listing& listing, const SegmentListPtr& current,
+                               const UpdateTerms& terms) {
+  return Change(list_of(current), listing).forecast(terms);
 }
 
 }  // namespace warren::search

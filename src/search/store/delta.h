@@ -1,13 +1,13 @@
 #pragma once
-// A repository that goes on changing, searched all the while.
+// A repository that keeps changing while it is searched.
 //
-//   list   [ base | delta | delta ]      one pointer, swapped whole, under a mutex that is held for
-//            ^ dead: what a delta        the copy alone (the std::atomic<shared_ptr> of g++ 12 has
-//              has anew or nobody has    a race):  auto list = current();  search(*list, query, …)
+//   list   [ base | delta | delta ]      one pointer, swapped whole, under a mutex that is held
+//            ^ dead: replaced by a       only for the copy (the std::atomic<shared_ptr> of g++ 12
+//              delta, or deleted         has a race):  auto list = current();  search(*list, …)
 //
-// A new commit costs what it changed. Small repositories are built anew, which is faster than it is
-// to notice; large ones get a delta: a segment of the changed files, and marks on the replaced
-// ones. Readers that still hold the list before keep it until they let go of it. Texts that did not
+// A new commit costs only what it changed. Small repositories are rebuilt, which is faster than
+// comparing. Large ones get a delta: a segment of the changed files, and marks on the replaced
+// ones. Readers that still hold the old list keep it until they release it. Texts that did not
 // change are never read again: a rebuild takes them from the segments.
 #include <functional>
 #include <memory>
@@ -17,11 +17,12 @@
 
 #include "search/index/segment.h"
 #include "search/source/repository.h"
+#include "search/store/memory.h"
 
 namespace warren::search {
 
 using SegmentList = std::vector<std::shared_ptr<const Segment>>;
-// Equal owners: whoever publishes the list and every search that goes on in it.
+// Equal owners: the publisher of the list, and every search that still uses it.
 using SegmentListPtr = std::shared_ptr<const SegmentList>;
 
 struct UpdateTerms {
@@ -30,17 +31,22 @@ struct UpdateTerms {
   std::size_t delta_from = 50u << 20;  // bytes of text from which a repository gets deltas
 };
 
-// The list for what refs point to now; `current` itself when that is what it shows already, and
-// null for the first time. Segments of a delta have no symbols until with_symbols().
+// The list for the commits that the refs point to now. Returns `current` itself if it is up to
+// date. Pass null the first time. The segments of a delta have no symbols until with_symbols().
 Result<SegmentListPtr> update_repository(const std::string& path, std::vector<std::string> refs,
                                          const SegmentListPtr& current,
                                          const UpdateTerms& terms = {});
 
-// The same for any listing whose entries have ids that change with their texts. `read` takes texts
-// of entries as read_entries() does.
+// The same for any listing whose entries have ids that change with their texts. `read` takes the
+// texts of entries, as read_entries() does.
 using ReadEntries = std::function<Result<>(std::span<const TreeEntry> entries,
                                            std::vector<Skipped>& skipped, const Take& take)>;
 Result<SegmentListPtr> update_listing(Listing listing, const ReadEntries& read,
                                       const SegmentListPtr& current, const UpdateTerms& terms = {});
+
+// The memory that update_listing() needs for the same arguments, in addition to `current`: a delta needs
+// memory for the changed files, a rebuild for the whole repository.
+MemoryForecast forecast_update(const Listing& listing, const SegmentListPtr& current,
+                               const UpdateTerms& terms = {});
 
 }  // namespace warren::search

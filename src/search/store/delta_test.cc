@@ -63,7 +63,7 @@ TEST_CASE("after any changes the list shows what the repository has, however it 
       auto state_before = live(*before);
       list = update(repository, list, refs, 0);
       CHECK(live(*list) == fresh(repository, refs));
-      CHECK(live(*before) == state_before);  // who holds the old list sees the old state
+      CHECK(live(*before) == state_before);  // a reader with the old list sees the old state
       for (const auto& segment : *list) CHECK(segment->version() == (*list)[0]->version());
       REQUIRE((*list)[0]->skipped().size() == 1);
       CHECK((*list)[0]->skipped()[0].path == "a.png");
@@ -89,7 +89,7 @@ TEST_CASE("a small repository is built anew, and texts that did not change are n
   auto blob = repository.run({"rev-parse", "HEAD:f3.c"});
   repository.write("f1.c", "changed\n");
   repository.commit();
-  // Whoever reads this text now fails: its size is still right, its end is not.
+  // From now on, reading this text fails: its size is still right, its end is not.
   auto object = repository.path / ".git/objects" / blob.substr(0, 2) / blob.substr(2, 38);
   fs::permissions(object, fs::perms::all);
   std::fstream(object, std::ios::in | std::ios::out | std::ios::binary)
@@ -100,6 +100,28 @@ TEST_CASE("a small repository is built anew, and texts that did not change are n
   CHECK(next->size() == 1);
   CHECK(live(*next).find("f1.c")->second == "changed\n");
   CHECK(live(*next).find("f3.c")->second == live(*list).find("f3.c")->second);
+}
+
+TEST_CASE("a delta is forecast to take memory for what it changes, and a rebuild for everything") {
+  Repository repository;
+  for (int i = 0; i < 20; ++i)
+    repository.write(fmt::format("f{}.c", i), std::string(1u << 20, static_cast<char>('a' + i)));
+  repository.commit();
+  auto list = update(repository, nullptr, {"main"}, 0);
+  repository.write("f3.c", std::string(1u << 20, '3'));
+  repository.commit();
+  auto listing = list_repository(repository.path.string(), {"main"}, {});
+  REQUIRE(listing);
+  UpdateTerms terms;
+  terms.delta_from = 1u << 20;
+  auto whole = forecast_memory(*listing).peak;
+  CHECK(whole > 40u << 20);
+  auto delta = forecast_update(*listing, list, terms).peak;
+  CHECK(delta > 2u << 20);
+  CHECK(delta < 12u << 20);
+  CHECK(forecast_update(*listing, nullptr, terms).peak == whole);
+  terms.delta_from = 100u << 20;
+  CHECK(forecast_update(*listing, list, terms).peak == whole);
 }
 
 TEST_CASE("a delta keeps only the changed files and shares the rest") {

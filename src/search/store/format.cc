@@ -167,7 +167,7 @@ Result<> read_source(const SegmentHead& head, std::span<const std::byte> pages,
   return ok;
 }
 
-// What readers rely on.
+// Checks everything that readers rely on.
 bool is_sound(const Segment::Parts& parts) {
   const auto& files_section = parts.at(SectionKind::files);
   if (files_section.size < sizeof(FileEntry) || files_section.size % sizeof(FileEntry) != 0)
@@ -191,7 +191,7 @@ bool is_sound(const Segment::Parts& parts) {
         next.offset != file.offset + file.size + 1 || file.language >= language_count() ||
         file.file_class > FileClass::generated)
       return false;
-    // Every text begins with a block: whoever looks for a line's number goes back to one.
+    // Every text begins with a block: finding a line's number relies on that.
     if ((file.size > 0) != (next.first_block > file.first_block)) return false;
     if (file.size > 0 &&
         (file.first_block >= blocks.size() || blocks[file.first_block].offset() != file.offset))

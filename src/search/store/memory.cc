@@ -14,15 +14,16 @@ namespace warren::search {
 
 namespace {
 
-// As measured on the sources of git, PostgreSQL and Linux.
+// Measured on the sources of git, PostgreSQL and Linux.
 constexpr double postings_per_byte = 0.135;
 constexpr double block_fill = 0.985;  // a block ends with a line
-// Two texts, one of them in the heap that goes on being there, and the keys of the index.
+// Two copies of the text, one of them on the heap that is never returned, and the keys of the
+// index.
 constexpr double peak_per_byte = 2.35;
 constexpr std::size_t peak_per_file = 640;
 constexpr std::size_t peak_per_thread = 2u << 20;
 constexpr std::size_t peak_at_least = 4u << 20;
-constexpr std::size_t least_text = 512u << 10;  // with less there is no index
+constexpr std::size_t least_text = 512u << 10;  // a smaller text has no index
 
 bool is_binary_by_name(std::string_view path) {
   static const std::unordered_set<std::string_view> endings{
@@ -37,7 +38,7 @@ bool is_binary_by_name(std::string_view path) {
   return endings.contains(ending);
 }
 
-// Of the 2^18 keys, those that so much text has.
+// How many of the 2^18 keys occur in this much text.
 std::size_t keys_in(double bytes) { return static_cast<std::size_t>(26.0 * std::pow(bytes, 0.44)); }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// A segment as a file: see format.h.
+// Saves a segment to a file: see format.h.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -13,14 +13,15 @@ namespace warren::search {
 
 namespace {
 
-// Writes a file that has no name until it is whole, so that a process that ends in between leaves
-// nothing. Where the file system cannot do that, it has another name meanwhile.
+// Writes a file that has no name until it is complete, so that a process that ends before then
+// leaves nothing. If the file system does not support that, the file has a temporary name
+// meanwhile.
 class Writer {
  public:
   explicit Writer(const std::string& path) : path_(path), temporary_(path + ".XXXXXX") {
     auto slash = path.rfind('/');
     auto folder = slash == std::string::npos ? "." : path.substr(0, slash + 1);
-    // For its owner alone, as the texts may be.
+    // Accessible only to its owner, because the texts may be confidential.
     file_ = open(folder.c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, S_IRUSR | S_IWUSR);
     if (file_ >= 0) return;
     file_ = mkostemp(temporary_.data(), O_CLOEXEC);
@@ -58,7 +59,7 @@ class Writer {
   }
 
  private:
-  // A link replaces nothing, so that it takes a name of its own on the way to a rename.
+  // link() does not replace a file, so the file first gets a temporary name, then is renamed.
   bool give_name() {
     auto open_file = fmt::format("/proc/self/fd/{}", file_);
     for (int attempt = 0; attempt < 100; ++attempt) {
@@ -81,7 +82,7 @@ Result<> Segment::save(const std::string& path, Saving saving) const {
   auto front = front_of(*parts_);
   Writer writer(path);
   bool is_written = writer.is_open() && writer.write(front.data(), front.size());
-  // A region ends with its page, so that sections are written in whole pages.
+  // A region ends on a page boundary, so sections can be written in whole pages.
   for (const auto& section : parts_->sections)
     is_written = is_written && writer.write(section.data, section.memory());
   return is_written ? writer.finish(saving) : writer.failure();

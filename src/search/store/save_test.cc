@@ -79,7 +79,7 @@ TEST_CASE("a file that is truncated, damaged in any byte or something else is re
   for (int i = 0; i < 60; ++i) CHECK(is_refused(good.substr(0, random() % good.size())));
   for (int i = 0; i < 300; ++i) {
     auto bad = good;
-    // The head, where sizes are, gets its share.
+    // Damages the head, which has the sizes, often enough.
     auto place = random() % (i % 3 == 0 ? 256 : good.size());
     bad[place] = static_cast<char>(bad[place] ^ static_cast<char>(1u << (random() % 8)));
     CAPTURE(place);
@@ -99,7 +99,7 @@ TEST_CASE("a disk that is full leaves the old file and no half of a new one") {
   auto before = read_whole(path);
   std::mt19937 random(13);
   auto large = build(random_documents(random, 60, 40'000));
-  // The nearest thing to a full disk that a test may do: files may not grow beyond 64 KB.
+  // The closest a test can get to a full disk: files may not grow beyond 64 KB.
   rlimit usual{};
   getrlimit(RLIMIT_FSIZE, &usual);
   rlimit small{64u << 10, usual.rlim_max};

@@ -7,9 +7,9 @@ namespace warren::search {
 
 namespace {
 
-// What is copied stays in the cache until its checksum is counted.
+// Copied data stays in the cache until its checksum is computed.
 constexpr std::size_t copied_at_once = 64u << 10;
-// Names of files that were left out, mostly; as objects they take a multiple of it.
+// Mostly names of files that were left out. As objects they take several times as much.
 constexpr std::uint64_t most_source_bytes = 64u << 20;
 
 }  // namespace
@@ -67,7 +67,7 @@ Result<> SegmentReceiver::take(std::span<const std::byte> bytes) {
   return result;
 }
 
-// Memory for the next part, of which all is known.
+// Allocates the next part, whose size is known by now.
 Result<> SegmentReceiver::begin_part() {
   sum_ = {};
   have_ = 0;

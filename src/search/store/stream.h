@@ -1,15 +1,15 @@
 #pragma once
-// A segment on its way to another machine, section by section, in the layout of format.h: a file of
-// one may be sent as it is.
+// A segment in transit to another machine, section by section, in the layout of format.h. The file
+// of a segment may be sent unchanged.
 //
 //   SegmentSender     ── pieces ──>     SegmentReceiver
-//   sections as they are, no copy       each into the memory that it will stay in, its checksum
-//                                       counted on the way and compared at its end
+//   sections in place, no copy          each into its final memory; its checksum is computed
+//                                       on the way and compared at its end
 //
-// The receiver takes memory for a section when the section begins, after all sizes were compared
-// with each other and with a bound, so that its peak is the segment and little more. Whatever comes
+// The receiver allocates memory for a section when the section begins, after all sizes were checked
+// against each other and against a limit. So its peak is the segment and little more. Any bad input
 // (damaged, truncated, of another version, or made to deceive) is Errc::invalid and nothing worse.
-// Checksums find accidents. Whether the sender is who it should be is for the connection to know.
+// Checksums detect accidents. The connection must verify who the sender is.
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -26,14 +26,14 @@ class SegmentSender {
  public:
   static constexpr std::size_t piece = 1u << 20;
 
-  // Computes checksums that are not noted (see verify.h): seconds for many GB.
+  // Computes checksums that are not noted (see verify.h). For many GB that takes seconds.
   explicit SegmentSender(std::shared_ptr<const Segment> segment);
   std::uint64_t bytes() const { return bytes_; }  // in all
-  // At most a piece, valid while this is; empty: that was all.
+  // Returns at most one piece, valid as long as this object. Returns an empty span at the end.
   std::span<const std::byte> next();
 
  private:
-  std::shared_ptr<const Segment> segment_;  // equal owners: whoever serves it
+  std::shared_ptr<const Segment> segment_;  // equal owners: all that serve it
   std::vector<std::byte> front_;
   std::uint64_t bytes_ = 0;
   std::size_t part_ = 0, at_ = 0;  // 0: the front, then the sections
@@ -41,15 +41,16 @@ class SegmentSender {
 
 class SegmentReceiver {
  public:
-  // Errc::overloaded for segments of more bytes.
+  // Errc::overloaded for a segment of more bytes.
   explicit SegmentReceiver(std::uint64_t most_bytes) : most_bytes_(most_bytes) {}
 
-  // However it comes in pieces. Errc::invalid, Errc::overloaded: that was it.
+  // The stream may be split into pieces anywhere. After Errc::invalid or Errc::overloaded it is
+  // over.
   Result<> take(std::span<const std::byte> bytes);
   std::uint64_t received() const { return received_; }
   std::uint64_t expected() const { return head_ ? head_->file_bytes : 0; }  // 0: not known yet
   bool is_whole() const { return part_ > section_count + 1; }
-  // Once, at the end. Errc::invalid: it was truncated, or nobody could rely on what it holds.
+  // Call once, at the end. Errc::invalid: it was truncated, or its contents are inconsistent.
   Result<std::shared_ptr<const Segment>> finish();
 
  private:
@@ -69,9 +70,9 @@ class SegmentReceiver {
   std::optional<Error> failure_;
 };
 
-// The same with functions, for whoever may wait.
+// The same with functions, for callers that may block.
 using ByteSink = std::function<Result<>(std::span<const std::byte> bytes)>;
-// How many bytes were put there; 0: that was all.
+// Returns how many bytes were written to `into`; 0 at the end.
 using ByteSource = std::function<Result<std::size_t>(std::span<std::byte> into)>;
 Result<> write_segment(std::shared_ptr<const Segment> segment, const ByteSink& sink);
 Result<std::shared_ptr<const Segment>> read_segment(const ByteSource& source,

@@ -146,7 +146,7 @@ TEST_CASE(
   CHECK(received(bytes, bytes.size()));
 }
 
-// With checksums that are right, whatever the contents.
+// Has valid checksums, whatever its contents.
 Bytes forged(Bytes bytes, const SegmentHead& head) {
   auto sum = [&](std::size_t at, std::size_t size) {
     return size <= bytes.size() && at <= bytes.size() - size
@@ -178,7 +178,7 @@ TEST_CASE("what was made to deceive is refused or harmless") {
     std::size_t front = page_bytes + in_pages(head.source_bytes);
     for (int round = 0; round < 150; ++round) {
       auto bad = good;
-      // A few bytes of one part, each part as often as any other.
+      // A few bytes of one part; each part is chosen equally often.
       std::size_t begin = page_bytes, size = in_pages(head.source_bytes), at = front;
       auto chosen = random() % (section_count + 1);
       for (std::size_t i = 0; i < section_count; at += in_pages(head.sizes[i++]))

@@ -1,21 +1,22 @@
 #pragma once
-// Whether a segment in memory is still what it was: a bit that flips there would be a wrong answer.
+// Checks that a segment in memory is unchanged: a flipped bit would be a wrong answer.
 //
 //   auto segment = sealed(built);                      once, when it is built or changed
 //   verify(*segment, SectionKind::text)                now and then, for one section at random
 //
-// What is loaded from a file or received is sealed already. A GB takes about a tenth of a second.
+// A segment that was loaded or received is already sealed. Verifying takes about a tenth of a
+// second per GB.
 #include <memory>
 
 #include "search/index/parts.h"
 
 namespace warren::search {
 
-// The same segment, with the checksum of every section noted. All is shared.
+// The same segment, with the checksum of every section noted. Both share everything.
 std::shared_ptr<const Segment> sealed(const std::shared_ptr<const Segment>& segment);
 
-// Errc::invalid: the section is not what was noted. Errc::not_found: nothing was noted of it. Any
-// thread.
+// Errors: invalid if the section differs from its noted checksum, not_found if none was noted. Any
+// thread may call it.
 Result<> verify(const Segment& segment, SectionKind kind);
 
 }  // namespace warren::search

@@ -14,9 +14,9 @@ constexpr std::uint32_t least_weight = 12;  // three letters
 // What a part of a pattern may match.
 struct Extent {
   bool is_known = true;
-  std::optional<std::uint32_t> most = 0;  // bytes; nothing: any number
+  std::optional<std::uint32_t> most = 0;  // in bytes; nullopt for any number
   std::uint32_t weight = 0;               // how rare it is
-  bool has_others = false;                // characters beyond ASCII that are not spelled out
+  bool has_others = false;                // non-ASCII characters that are not spelled out
   std::bitset<256> bytes = {};
 };
 
@@ -88,8 +88,8 @@ void flatten(const RegexNode& node, std::vector<const RegexNode*>& into) {
   for (const auto& part : node.parts) flatten(part, into);
 }
 
-// Hyperscan knows of an assertion like $ only when it has seen the next byte, and tells of others
-// meanwhile. Without them there are a few cores more, and they come in order.
+// Hyperscan can evaluate an assertion like $ only after the next byte, and reports other matches
+// meanwhile. Without assertions there are a few more cores, and they come in order.
 RegexNode without_assertions(const RegexNode& node) {
   RegexNode copy = node;
   if (node.kind >= Kind::begin_line && node.kind <= Kind::not_boundary) copy.kind = Kind::empty;
@@ -102,7 +102,7 @@ struct Candidate {
   std::uint32_t weight = 0, bytes = 0;
 };
 
-// The rarest row of parts whose size is known.
+// The rarest sequence of adjacent parts with a known size.
 Candidate rarest(const std::vector<Extent>& extents) {
   Candidate best, now;
   for (std::size_t i = 0; i < extents.size(); ++i) {
@@ -157,7 +157,7 @@ std::optional<Core> core_of(const Regex& regex) {
 Stretches::Stretches(const Core& core, std::string_view text)
     : core_(core), text_(text), before_(core.before.size()), after_(core.after.size()) {}
 
-// Both look at each byte once: what a run was found to be is remembered, since places ascend.
+// Both examine each byte once: places ascend, so the extent of a run can be remembered.
 std::size_t Stretches::back(const Core::Step& step, Run& run, std::size_t from) const {
   if (step.run.none()) return from > step.most ? from - step.most : 0;
   std::size_t begin = from;

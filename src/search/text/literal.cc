@@ -7,14 +7,15 @@
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "search/text/literal.cc"
-#include <hwy/foreach_target.h>  // includes this file once for each kind of vector
+#include <hwy/foreach_target.h>  // includes this file once for each vector instruction set
 #include <hwy/highway.h>
 
 #ifndef WARREN_SEARCH_NEEDLE
 #define WARREN_SEARCH_NEEDLE
 namespace warren::search {
-// What the vector code needs to know of a literal. A byte of text is that of the needle when they
-// are equal after its fold, a bit that makes two letters one and no other byte a letter.
+// A literal as the vector code needs it. A byte of text matches a byte of the needle if they are
+// equal after applying its fold: a bit that makes two letters one and turns no other byte into a
+// letter.
 struct Needle {
   const char* bytes;
   const char* folds;
@@ -36,7 +37,7 @@ inline bool fits_word(const Needle& needle, const char* at, std::size_t place) {
   auto folded = static_cast<Word>(word_at<Word>(at + place) | word_at<Word>(needle.folds + place));
   return folded == word_at<Word>(needle.bytes + place);
 }
-// Both ends, each in one comparison: for most needles that is all of it.
+// Compares both ends, each in one operation. For most needles that covers everything.
 template <class Word>
 inline bool fits_ends(const Needle& needle, const char* at) {
   return fits_word<Word>(needle, at, 0) && fits_word<Word>(needle, at, needle.size - sizeof(Word));
@@ -62,7 +63,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 using Bytes = hn::ScalableTag<std::uint8_t>;
 using Vector = hn::Vec<Bytes>;
 
-// Where both rare bytes of the needle fit: one bit per byte of a vector.
+// Finds where both rare bytes of the needle match: one bit per byte of a vector.
 struct Filter {
   explicit Filter(const Needle& needle)
       : first(needle.first),
@@ -88,13 +89,13 @@ HWY_INLINE std::uint64_t bits_of(hn::Mask<Bytes> mask) {
   return bits;
 }
 
-// Calls take(place) for each place where the needle is, until it returns false. `take` answers with
-// the next place that is of interest in `next`.
+// Calls take(place) for each occurrence of the needle, until it returns false. `take` sets `next`
+// to the next place of interest.
 template <class Take>
 HWY_INLINE void scan(const Needle& needle, const char* text, std::size_t size, Take take) {
   if (size < needle.size) return;
   const std::size_t places = size - needle.size + 1;  // where a match may begin
-  const bool is_proven = needle.size <= 2;            // the filter has compared all of it
+  const bool is_proven = needle.size <= 2;            // the filter has compared everything
   const auto* bytes = reinterpret_cast<const std::uint8_t*>(text);
   constexpr std::size_t width = hn::MaxLanes(Bytes());
   const Filter filter(needle);
@@ -121,7 +122,7 @@ HWY_INLINE void scan(const Needle& needle, const char* text, std::size_t size, T
   for (; base + width <= places; base += width)
     if (!look(bits_of(filter.at(bytes + base)), base)) return;
   if (base == places) return;
-  if (places >= width) {  // the last vector ends with the text and repeats what came before
+  if (places >= width) {  // the last vector ends with the text and overlaps the one before
     std::size_t last = places - width;
     look(bits_of(filter.at(bytes + last)) >> (base - last), base);
     return;
@@ -149,8 +150,8 @@ void find_each(const Needle& needle, const char* text, std::size_t size, std::ve
   });
 }
 
-// A short needle is compared with a whole vector of places at once, so that matches are counted as
-// bits, not one after the other.
+// Compares a short needle at a whole vector of places at once, so that matches are counted as bits
+// instead of one by one.
 std::uint64_t count_short(const Needle& needle, const char* text, std::size_t size,
                           bool& has_word) {
   constexpr std::size_t width = hn::MaxLanes(Bytes());
@@ -187,7 +188,7 @@ std::uint64_t count_short(const Needle& needle, const char* text, std::size_t si
   }
   for (; base + width <= places; base += width) add(filter.at(bytes + base), base, base);
   if (base == places) return count;
-  if (places >= width) {  // the last vector ends with the text and repeats what came before
+  if (places >= width) {  // the last vector ends with the text and overlaps the one before
     add(filter.at(bytes + places - width), places - width, base);
     return count;
   }
@@ -253,7 +254,7 @@ HWY_EXPORT(add_up);
 
 namespace {
 
-// How often a byte is seen in source code, roughly: the more, the worse it filters.
+// Roughly how common a byte is in source code. The more common, the worse it filters.
 constexpr std::array<std::uint8_t, 256> commonness = [] {
   std::array<std::uint8_t, 256> table{};
   for (std::size_t i = 0; i < 256; ++i) table[i] = i < 32 ? 5 : i < 127 ? 60 : 15;
@@ -279,7 +280,7 @@ Literal::Literal(std::string_view needle, bool ignores_case)
     if (common(i) < common(best)) best = i;
   std::size_t next = best == 0 ? needle_.size() - 1 : 0;
   for (std::size_t i = 0; i < needle_.size(); ++i) {
-    // A byte that is there twice says little more than once.
+    // A repeated byte says little more than a single one.
     if (i == best || needle_[i] == needle_[best]) continue;
     if (needle_[next] == needle_[best] || common(i) < common(next)) next = i;
   }

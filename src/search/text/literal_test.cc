@@ -45,7 +45,7 @@ TEST_CASE("a literal is found where a naive search finds it, in texts of every l
   const std::string_view alphabets[] = {"ab", "aAbB", "abc_ \n", "@`[{aAzZ", every};
   for (int round = 0; round < 20'000; ++round) {
     auto letters = alphabets[random() % std::size(alphabets)];
-    // Exactly as large as it is, so that a read beyond its end is seen.
+    // No spare capacity, so that a read beyond its end is detected.
     std::string text = random_text(random, random() % (round % 50 == 0 ? 5000 : 400), letters);
     text.shrink_to_fit();
     std::string needle = random_text(random, 1 + random() % (round % 3 == 0 ? 40 : 5), letters);

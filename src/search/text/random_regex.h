@@ -1,5 +1,5 @@
 #pragma once
-// Random regular expressions and texts that they match now and then, for tests.
+// For tests: random regular expressions, and texts that they sometimes match.
 #include <random>
 #include <string>
 #include <string_view>

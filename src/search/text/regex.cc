@@ -17,7 +17,7 @@ struct Flags {
   bool ignores_case = false, is_multi = true, dot_is_all = false, is_lazy = false;
 };
 
-// Each function returns false for what it does not know; nothing it built is used then.
+// Each function returns false for syntax that it does not know. Then its result is not used.
 class Parser {
  public:
   Parser(std::string_view text, bool ignores_case) : text_(text) {
@@ -85,7 +85,7 @@ class Parser {
     while (at_ < text_.size() && !take("\\E")) {
       if (++nodes_ > most_nodes || !character(node.parts.emplace_back())) return false;
     }
-    // A repetition after \E concerns the last character: rare, and left to RE2.
+    // A repetition after \E applies to the last character. That is rare, and left to RE2.
     return at_ == text_.size() || std::string_view("*+?{").find(text_[at_]) == std::string::npos;
   }
 
@@ -106,7 +106,7 @@ class Parser {
     return true;
   }
 
-  // i, -s and the like; `is_alone`: for the rest of the group, not for a group of their own.
+  // i, -s and the like. `is_alone`: they apply to the rest of the group and start no group.
   bool flags(bool& is_alone) {
     bool value = true;
     for (; at_ < text_.size(); ++at_) {
@@ -263,7 +263,7 @@ class Parser {
 
   static void remove_newlines(RegexNode& node) {
     node.ascii.reset('\n');
-    // In one line the ends of the text are the ends of the line.
+    // Within one line, the ends of the text are the ends of the line.
     if (node.kind == Kind::begin_text) node.kind = Kind::begin_line;
     if (node.kind == Kind::end_text) node.kind = Kind::end_line;
     for (auto& part : node.parts) remove_newlines(part);

@@ -1,10 +1,10 @@
 #pragma once
-// Regular expressions taken apart, for two purposes: to know which strings a match must have (see
-// formula.h), and to say the same to two libraries in words that mean the same to both.
+// Parses regular expressions, for two purposes: to know which strings a match must contain (see
+// formula.h), and to express the same pattern for two libraries so that both agree on its meaning.
 //
-// RE2 and Hyperscan disagree about \s, about case beyond ASCII, and about what a class matches that
-// says nothing of line ends. So both get classes spelled out byte by byte: letters of ASCII fold
-// to letters of ASCII alone, and a line's end is in no class unless the pattern is multi-line.
+// RE2 and Hyperscan disagree about \s, about case beyond ASCII, and about classes that do not
+// mention line ends. So both get classes spelled out byte by byte: ASCII letters fold only to ASCII
+// letters, and no class contains a line end unless the pattern is multi-line.
 #include <bitset>
 #include <cstdint>
 #include <optional>
@@ -31,31 +31,31 @@ struct RegexNode {
     repeat
   };
   Kind kind = Kind::empty;
-  std::bitset<128> ascii;    // of chars
-  bool has_others = false;   // of chars: everything beyond ASCII as well
-  std::string text = {};     // of bytes: a character beyond ASCII; of opaque: RE2 understands it
-  int least = 0, most = -1;  // of repeat; -1: any number
-  bool is_greedy = true;     // of repeat
+  std::bitset<128> ascii;    // for chars
+  bool has_others = false;   // for chars: also everything beyond ASCII
+  std::string text = {};     // for bytes: a non-ASCII character; for opaque: RE2 understands it
+  int least = 0, most = -1;  // for repeat; -1 for any number
+  bool is_greedy = true;     // for repeat
   std::vector<RegexNode> parts = {};
 };
 
 struct Regex {
   RegexNode root;
-  bool is_multi_line = false;  // may match a line's end, since it says so
+  bool is_multi_line = false;  // it may match a line end, because it says so
 };
 
-// Nothing: RE2 may understand it, this does not.
+// Returns nullopt if our parser does not understand it, although RE2 may.
 std::optional<Regex> parse_regex(std::string_view pattern, bool ignores_case);
-// What is said to RE2 (in UTF-8, without flags).
+// The pattern for RE2 (in UTF-8, without flags).
 std::string for_re2(const Regex& regex);
-// What is said to Hyperscan (bytes, multi-line anchors, no other flags); nothing: not for it, being
-// too large, or a kind of pattern that it matches differently.
+// The pattern for Hyperscan (bytes, multi-line anchors, no other flags). Returns nullopt if it is
+// too large, or of a kind that Hyperscan matches differently.
 struct HyperscanPattern {
   std::string text;
-  bool is_for_ascii = false;  // right only in texts of pure ASCII
+  bool is_for_ascii = false;  // correct only in pure ASCII text
 };
 std::optional<HyperscanPattern> for_hyperscan(const Regex& regex);
-// It matches the empty string, wherever that is: every line has a match.
+// It matches the empty string anywhere, so every line has a match.
 bool matches_everything(const RegexNode& node);
 
 }  // namespace warren::search

@@ -93,7 +93,7 @@ struct Code {
   int value = 0;
   std::size_t size = 0;
 };
-// \n \x41 \x{41} \. and the like; what is not ASCII or rare is not understood.
+// \n \x41 \x{41} \. and the like. Rare and non-ASCII ones are not understood.
 std::optional<Code> escaped_code(std::string_view text) {
   if (text.size() < 2) return std::nullopt;
   switch (char c = text[1]) {
@@ -146,7 +146,7 @@ RegexPart one_char(int code, bool ignores_case, std::size_t size) {
   return part;
 }
 
-// Bytes of the UTF-8 character that the text begins with; 0: none.
+// The length of the UTF-8 character at the beginning of the text; 0 if it is invalid.
 std::size_t utf8_size(std::string_view text) {
   auto first = static_cast<unsigned char>(text[0]);
   std::size_t size = first >= 0xF0 ? 4 : first >= 0xE0 ? 3 : first >= 0xC2 ? 2 : 0;
@@ -156,13 +156,14 @@ std::size_t utf8_size(std::string_view text) {
   return size;
 }
 
-// What a class has gathered so far.
+// The contents of a class so far.
 struct ClassSoFar {
   Set set;
   bool has_others = false, says_newline = false;
 };
 
-// One item of a class: a posix or Perl class, a character, a range. False: not understood.
+// One item of a class: a posix or Perl class, a character, a range. Returns false if not
+// understood.
 bool read_item(std::string_view text, std::size_t& at, ClassSoFar& so_far) {
   Set set;
   bool is_negated = false;
@@ -201,7 +202,7 @@ bool read_item(std::string_view text, std::size_t& at, ClassSoFar& so_far) {
   return true;
 }
 
-// What RE2 understands and this does not; in any case it follows Unicode as a whole.
+// Passed to RE2 without being understood here. Ignoring case then follows Unicode.
 RegexPart opaque(std::string_view text, bool ignores_case) {
   RegexPart part;
   part.size = text.size();
@@ -210,7 +211,7 @@ RegexPart opaque(std::string_view text, bool ignores_case) {
   return part;
 }
 
-// A class that is not of ASCII alone, as it stands.
+// A class that is not purely ASCII, passed on unchanged.
 std::optional<RegexPart> read_opaque_class(std::string_view text, bool ignores_case) {
   bool is_negated = text.size() > 1 && text[1] == '^', says_newline = false;
   std::size_t first = is_negated ? 2 : 1, at = first;

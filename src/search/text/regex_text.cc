@@ -1,4 +1,4 @@
-// A regular expression in the words of the libraries that look for it.
+// Writes a regular expression in the syntax of the libraries that search for it.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -10,7 +10,7 @@ namespace {
 
 using Kind = RegexNode::Kind;
 
-// Writes [\x41-\x5A…]. Both libraries read \xNN below 80 alike.
+// Writes [\x41-\x5A…]. Both libraries read \xNN below 80 in the same way.
 std::string class_text(const RegexNode& node, bool for_bytes) {
   std::string inside;
   for (std::size_t i = 0; i < 128; ++i) {
@@ -27,8 +27,8 @@ std::string class_text(const RegexNode& node, bool for_bytes) {
   return "[" + inside + "]";
 }
 
-// Where RE2 joins [Kk] with other choices of one character, it takes it for "k in any case", which
-// the Kelvin sign is too (and the long s for s). It leaves a repetition alone.
+// If RE2 merges [Kk] with other single-character choices, it takes it for "k in any case", which
+// also includes the Kelvin sign (and the long s for s). It leaves a repetition alone.
 bool is_joined_wrongly(const RegexNode& node) {
   if (node.kind != Kind::chars || node.has_others || node.ascii.count() != 2) return false;
   return (node.ascii['k'] && node.ascii['K']) || (node.ascii['s'] && node.ascii['S']);
@@ -119,7 +119,7 @@ class Writer {
 struct Measure {
   bool has_opaque = false, has_others = false, has_text_ends = false, has_nothing = false;
 };
-// Places of the automaton, roughly.
+// The approximate number of automaton states.
 std::size_t measure(const RegexNode& node, Measure& seen) {
   std::size_t size = 1;
   for (const auto& part : node.parts) size += measure(part, seen);
@@ -132,7 +132,7 @@ std::size_t measure(const RegexNode& node, Measure& seen) {
   return std::min<std::size_t>(size, 1u << 30);
 }
 
-// May match the empty string, at a line's end or elsewhere.
+// May match the empty string, at a line end or elsewhere.
 bool may_be_empty(const RegexNode& node) {
   switch (node.kind) {
     case Kind::chars:
@@ -155,7 +155,7 @@ std::size_t line_ends(const RegexNode& node) {
   return count;
 }
 
-// Beyond this Hyperscan's compiler takes longer than a query should.
+// Beyond this, Hyperscan takes longer to compile than a query should.
 constexpr std::size_t most_hyperscan_size = 1000;
 
 }  // namespace
@@ -183,7 +183,7 @@ bool matches_everything(const RegexNode& node) {
     case Kind::end_line:
       return true;
     case Kind::sequence:
-      // ^x*$ does not match every line, so at most one end of the line may be asked for.
+      // ^x*$ does not match every line, so at most one line end may be required.
       return line_ends(node) <= 1 && std::ranges::all_of(node.parts, matches_everything);
     case Kind::choice:
       return std::ranges::any_of(node.parts, matches_everything);

@@ -1,5 +1,5 @@
 #pragma once
-// How often a random test tries: less often where each step is checked and takes ten times as long.
+// How many rounds a random test runs: fewer where checks make each step ten times slower.
 
 namespace warren::search {
 

@@ -29,6 +29,8 @@ bool is_runtime_id(std::string_view text);
 // 64 hex digits from the kernel's generator.
 std::string new_session_key();
 
+// All keys of sessions in Redis begin so.
+inline constexpr std::string_view key_prefix = "openhands:";
 // <key> of openhands:lock:<key> and openhands:resource:<key>.
 std::string resource_of(std::string_view name_space, std::string_view name);
 

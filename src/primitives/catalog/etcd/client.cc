@@ -17,7 +17,7 @@ struct Client::Member {
         watch(pb::Watch::NewStub(channel)),
         lease(pb::Lease::NewStub(channel)) {}
 
-  // gRPC keeps what a call needs of its channel, so that a stub need not live as long as the call.
+  // gRPC keeps what a call needs of its channel, so a stub need not live as long as the call.
   std::unique_ptr<pb::KV::Stub> kv;
   std::unique_ptr<pb::Watch::Stub> watch;
   std::unique_ptr<pb::Lease::Stub> lease;
@@ -29,7 +29,7 @@ using KeepAliveStream = rpc::ClientStream<pb::LeaseKeepAliveResponse, pb::LeaseK
 
 constexpr std::size_t leases_asked_at_once = 32;
 
-// etcd's words where gRPC's codes do not tell what a caller does next.
+// etcd's words, where gRPC's codes do not decide what a caller does next.
 struct Meaning {
   std::string_view words;
   Errc code;
@@ -40,7 +40,7 @@ constexpr std::array meanings{
     Meaning{"required revision is a future revision", Errc::unavailable, causes::behind},
     Meaning{"database space exceeded", Errc::unavailable, causes::no_space},
     Meaning{"too many requests", Errc::unavailable, causes::busy},
-    // gRPC's words for a call that never left.
+    // gRPC's words for a call that was never sent.
     Meaning{"failed to connect", Errc::unavailable, causes::not_connected},
 };
 
@@ -53,24 +53,24 @@ Error etcd_error(Error error) {
   return error;
 }
 
-// It never left, or was not begun.
+// It was never sent, or never started.
 bool was_not_done(const Error& error) {
   constexpr std::array all{causes::no_space, causes::busy, causes::not_connected};
   return std::ranges::find(all, error.cause) != all.end();
 }
 
-// A server that goes ends its streams in ways for which gRPC has many codes.
+// A server that shuts down ends its streams with a variety of gRPC codes.
 bool is_repeated_after(const Error& error) {
   return error.code == Errc::unavailable || error.code == Errc::timeout ||
          error.code == Errc::protocol;
 }
 
-// A member without a leader ends a stream that asks for one, instead of being silent.
+// Makes a member without a leader end the stream instead of staying silent.
 void need_leader(grpc::ClientContext& context) { context.AddMetadata("hasleader", "true"); }
 
 }  // namespace
 
-// The attempts of one call: until when each may take, and what all of them came to.
+// The attempts of one call: until when each may take, and what came of them.
 class Client::Attempts {
  public:
   Attempts(Client& client, Kind kind, Clock::time_point deadline)
@@ -80,12 +80,12 @@ class Client::Attempts {
     at_ = client_.current_;
     return *client_.members_[at_];
   }
-  // A member that is silent leaves time for another one. Longer each time: all may be slow.
+  // A silent member leaves time for another one. The time grows, because all may be slow.
   Clock::time_point limit() const {
     if (client_.members_.size() == 1) return deadline_;
     return std::min(Clock::now() + patience_, deadline_);
   }
-  // Pauses, and returns nothing, when it is to be tried again.
+  // Pauses and returns nullopt if the call should be tried again.
   awaitable<std::optional<Error>> after(Error failed) {
     auto error = etcd_error(std::move(failed));
     if (!is_repeated_after(error)) co_return error;
@@ -212,7 +212,7 @@ Async<bool> Client::keep_alive_once(Member& member, std::int64_t id, Clock::time
     if (!written) co_return std::unexpected(written.error());
     co_return co_await to->read(limit);
   };
-  // However it ends: nobody else ends the stream.
+  // Ends the stream in every case: nothing else does.
   std::unique_ptr<KeepAliveStream, void (*)(KeepAliveStream*)> ends(
       stream.get(), [](KeepAliveStream* open) { open->finish(grpc::Status::OK); });
   auto kept = co_await with_deadline(deadline, answer(stream, id, deadline));

@@ -1,16 +1,16 @@
 #pragma once
-// etcd's calls as coroutines. For .cc files: the messages are large headers.
+// etcd's calls as coroutines. Include in .cc files only: the messages are large headers.
 //
-// A call that fails for a reason that passes (a member that is gone, a leader that changes) is made
-// again, at the next member, until its deadline: so every call must be one that may be made twice.
-// Then it ends with
+// A call that fails for a passing reason (a member that is gone, a change of leader) is repeated at
+// the next member until its deadline. So every call must be safe to make twice. After the deadline
+// it ends with
 //   Errc::unavailable      no member could be reached, or none could do it; nothing was done
-//   Errc::timeout          a read whose answer did not come
+//   Errc::timeout          a read that was not answered
 //   Errc::unknown_outcome  a write that was sent and may have been done
 // Errors that are answers:
-//   Errc::refused     the revision was compacted; a lease of this id exists already
+//   Errc::refused     the revision was compacted; a lease of this id already exists
 //   Errc::not_found   the lease does not exist
-//   Errc::overloaded  the answer is longer than a message may be: ask for less
+//   Errc::overloaded  the answer is too long for one message: ask for less
 #include <memory>
 #include <optional>
 #include <string>
@@ -28,7 +28,7 @@ class Watch;
 
 class Client {
  public:
-  // Does not connect yet. Errc::invalid: a file of the settings cannot be read.
+  // Does not connect yet. Errc::invalid: a file named in the settings cannot be read.
   static Result<std::unique_ptr<Client>> create(const Settings& settings);
   ~Client();
 
@@ -37,15 +37,15 @@ class Client {
 
   Async<pb::LeaseGrantResponse> grant(std::int64_t id, std::int64_t seconds,
                                       Clock::time_point deadline);
-  // Nothing happens when there is none.
+  // Does nothing if there is no such lease.
   Async<> revoke(std::int64_t id, Clock::time_point deadline);
-  // Whether it was there: its whole time begins anew.
+  // Restarts the lease's full time. Returns false if there is no such lease.
   Async<bool> keep_alive(std::int64_t id, Clock::time_point deadline);
-  // What is left of each, by etcd's clock, rounded up; none: it is over.
+  // The time left of each lease, by etcd's clock, rounded up; nullopt: it is over.
   using TimeLeft = std::optional<std::chrono::seconds>;
   Async<std::vector<TimeLeft>> left(std::vector<std::int64_t> ids, Clock::time_point deadline);
 
-  // Of all keys with this prefix, from this revision on. Errc::refused: that was compacted.
+  // Watches all keys with this prefix, from this revision on. Errc::refused: that was compacted.
   Async<std::unique_ptr<Watch>> watch(std::string prefix, std::int64_t from,
                                       Clock::time_point deadline);
 

@@ -9,7 +9,7 @@ namespace warren::etcd {
 
 namespace {
 
-// A member that takes a watch and ends it at once is not asked all the time.
+// Keeps us from asking a member again and again that takes a watch and ends it at once.
 constexpr auto reopen_pause = 50ms;
 
 }  // namespace
@@ -55,7 +55,7 @@ Async<Changes> Feed::changes_since(Position position, Clock::time_point wait_unt
       from = std::move(*opened);
     }
     auto changes = co_await read(*from, wait_until, deadline);
-    // It ended, as when its member goes: another one may know more.
+    // The watch ended, as when its member goes: another member may know more.
     if (!changes && changes.error().code == Errc::unavailable) {
       co_await sleep_for(reopen_pause);
       continue;
@@ -72,7 +72,7 @@ Async<Feed::Open> Feed::open(Position position, Clock::time_point deadline) {
   if (header.cluster_id() != position.cluster)
     co_return fail(Errc::refused, "the position is of another cluster");
   if (header.revision() < position.revision) {
-    // Of a member that is behind, or of a cluster that was put back to what it was.
+    // The member is behind, or the cluster was restored to an earlier state.
     auto seen = co_await last(deadline);
     if (!seen) co_return std::unexpected(seen.error());
     if (seen->revision < position.revision)
@@ -86,8 +86,8 @@ Async<Changes> Feed::read(Open& from, Clock::time_point wait_until, Clock::time_
   for (;;) {
     auto answer = co_await from.watch->next(is_on_its_way ? deadline : wait_until);
     if (!answer && answer.error().code == Errc::timeout && !is_on_its_way) {
-      // Either nothing happened, or what did is still to come: etcd looks for the past of a new watch
-      // only now and then. A server that is silent is noticed here, too.
+      // Either nothing happened, or it is still to come: etcd looks for the past of a new watch
+      // only from time to time. A silent server is noticed here, too.
       Last seen{0, from.position.revision};
       if (wait_until < deadline) {
         auto asked = co_await last(deadline);

@@ -1,6 +1,6 @@
 #pragma once
-// What readers are told: everything at one revision, then what etcd says of each later one. For .cc
-// files.
+// What readers receive: everything at one revision, then every later change that etcd reports.
+// Include in .cc files only.
 #include <memory>
 #include <string>
 
@@ -20,7 +20,7 @@ class Feed {
                          Clock::time_point deadline);
 
  private:
-  // What is read further by the next call, if that goes on where this one ended.
+  // Kept for the next call, if that continues where this one ended.
   struct Open {
     std::unique_ptr<Watch> watch;
     Position position;
@@ -30,11 +30,11 @@ class Feed {
     std::int64_t revision = 0;  // of anything
   };
   Async<Changes> everything(Clock::time_point deadline);
-  // Errc::refused, here and below: what happened since the position cannot be told any more.
+  // Errc::refused, here and below: what happened since the position is no longer known.
   Async<Changes> changes_since(Position position, Clock::time_point wait_until,
                                Clock::time_point deadline);
   Async<Open> open(Position position, Clock::time_point deadline);
-  // An empty answer: nothing happened until then.
+  // Returns no changes if nothing happened by then.
   Async<Changes> read(Open& from, Clock::time_point wait_until, Clock::time_point deadline);
   Async<Changes> told(const std::vector<pb::Event>& events, Clock::time_point deadline);
   Async<Last> last(Clock::time_point deadline);

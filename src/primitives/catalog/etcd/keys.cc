@@ -28,7 +28,7 @@ std::string Keys::own(std::string_view session, std::string_view key) const {
   return owned_by(session).append(key);
 }
 
-// Keys ascend and ranks descend. With the sign turned, negative ranks sort below the others.
+// Keys ascend and ranks descend. Flipping the sign makes negative ranks sort below the others.
 std::string Keys::offer(std::int64_t rank, std::string_view key) const {
   auto ascending = static_cast<std::uint64_t>(rank) ^ (std::uint64_t(1) << 63);
   return fmt::format("{}{:016x}/{}", offers(), ~ascending, key);

@@ -11,12 +11,12 @@
 //   length/<seconds>          a length of waits that is in use
 //   last                      written with every change of a row
 //
-// A row is in exactly one of own/, free/ and waiting/. It moves from waiting/ to free/ when somebody
-// asks what is claimable and its wait/ is gone: so nobody need be there when a wait ends.
+// A row is in exactly one of own/, free/ and waiting/. It moves from waiting/ to free/ when a node
+// asks what is claimable and the row's wait/ is gone. So nothing has to run when a wait ends.
 //
-// A place is "<seconds>/<revision>/<key>": waits of one length end in the order in which they began, so
-// that those which are over stand in front, and one look per length finds them among any number that
-// are not.
+// A place is "<seconds>/<revision>/<key>". Waits of one length end in the order in which they
+// began, so finished waits come first, and one look per length finds them among any number of
+// others.
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -48,25 +48,25 @@ struct Keys {
   std::string last() const { return root + "last"; }
 };
 
-// The end of the range of all keys that begin with this.
+// The end of the range of all keys with this prefix.
 std::string after_prefix(std::string prefix);
 
-// Of an offer below offers().
+// The row's key in the name of an offer below offers().
 std::string_view key_of_offer(std::string_view offer);
 
 std::string place_of(std::int64_t seconds, std::int64_t revision, std::string_view key);
 std::string_view length_of_place(std::string_view place);
 std::string_view key_of_place(std::string_view place);
 
-// At least one second; of a hundred and more, two digits: 61 s, 99 s, 100 s, 110 s, …, so that the lengths
-// that are in use are few.
+// At least one second; from a hundred seconds on, two digits: 61 s, 99 s, 100 s, 110 s, …. So few
+// lengths are in use.
 std::int64_t wait_seconds(std::chrono::milliseconds wait);
 
 // "n1/00c0ffee00c0ffee": the lease is part of the session.
 NodeSession session_of(std::string_view name, std::int64_t lease);
 std::optional<std::int64_t> lease_of(std::string_view session);
 
-// Where a reader is: a revision of one cluster. What is not of this form is the position of nobody.
+// Where a reader is: a revision of one cluster. Text of any other form is not a position.
 struct Position {
   std::uint64_t cluster = 0;
   std::int64_t revision = 0;

@@ -7,7 +7,7 @@ namespace warren::etcd {
 namespace {
 
 constexpr std::int64_t first_page = 1000;
-// So many rows of the greatest size fit into one answer.
+// This many rows of the greatest size fit into one answer.
 constexpr std::int64_t least_page = 16;
 constexpr std::size_t most_rows_at_once = 64;
 

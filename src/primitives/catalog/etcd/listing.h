@@ -1,5 +1,5 @@
 #pragma once
-// Reading many keys in answers of a bounded size. For .cc files.
+// Reads many keys in answers of a bounded size. Include in .cc files only.
 #include <optional>
 #include <string>
 #include <vector>
@@ -20,11 +20,11 @@ struct Listing {
   std::vector<pb::KeyValue> kvs;
   pb::ResponseHeader header;  // its revision is that of every page
 };
-// All keys with this prefix at one revision: the newest when it began.
+// Reads all keys with this prefix at one revision: the newest when the listing began.
 Async<Listing> list(Client& client, std::string prefix, Only what, Clock::time_point deadline);
 
-// Each of these rows, or that there is none, at one revision; 0: the newest, which may differ between
-// some of them and others.
+// Reads each of these rows, or that it does not exist, at one revision. With 0 it reads the newest,
+// which may differ between the rows.
 Async<std::vector<std::optional<SeenRow>>> read_rows(Store& store, std::vector<std::string> keys,
                                                      std::int64_t revision,
                                                      Clock::time_point deadline);

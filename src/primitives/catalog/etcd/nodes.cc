@@ -6,7 +6,7 @@ namespace warren::etcd {
 
 namespace {
 
-// Ours to choose, so that asking for it twice gives one.
+// We choose the id, so that asking twice creates one lease.
 std::int64_t new_lease_id() {
   std::random_device random;
   return std::uniform_int_distribution<std::int64_t>(1)(random);
@@ -33,7 +33,7 @@ Async<NodeSession> Nodes::join(std::string name, std::string info, std::chrono::
     auto lease = new_lease_id();
     auto seconds = std::chrono::ceil<std::chrono::seconds>(ttl).count();
     auto granted = co_await store_.client.grant(lease, seconds, deadline);
-    // It exists: an attempt whose answer was lost had made it.
+    // It exists: an attempt whose answer was lost had created it.
     if (!granted && granted.error().code != Errc::refused)
       co_return std::unexpected(granted.error());
     NodeRecord record;

@@ -1,5 +1,5 @@
 #pragma once
-// Nodes and their leases, which are etcd's own. For .cc files.
+// Nodes and their leases, which are etcd leases. Include in .cc files only.
 #include <string>
 #include <vector>
 
@@ -11,16 +11,16 @@ class Nodes {
  public:
   explicit Nodes(Store& store) : store_(store) {}
 
-  // As in catalog.h, but for the rows of a node that leaves.
+  // As in catalog.h, except that the rows of a node that leaves are not freed here.
   Async<NodeSession> join(std::string name, std::string info, std::chrono::milliseconds ttl,
                           Clock::time_point deadline);
-  // Writes only if the info is another one than before.
+  // Writes only if the info has changed.
   Async<> beat(NodeSession session, std::string info, Clock::time_point deadline);
   Async<> leave(NodeSession session, Clock::time_point deadline);
   Async<std::vector<Node>> list(Clock::time_point deadline);
 
  private:
-  // True: it is there. False: its lease ended before.
+  // True: the node exists. False: its lease ended before.
   Async<bool> enter(NodeSession session, std::int64_t lease, NodeRecord record,
                     Clock::time_point deadline);
 

@@ -7,14 +7,14 @@ namespace warren::etcd {
 
 namespace {
 
-// Rows of a dead node that are freed in one transaction, of three operations each.
+// The number of a dead node's rows that are freed in one transaction, with three operations each.
 constexpr std::size_t most_freed_at_once = (most_txn_operations - 2) / 3;
-// Waits that are looked at, of one length: those that ended first.
+// The number of waits of one length that are examined: those that ended first.
 constexpr std::int64_t most_waits_at_once = 30;
-// Each is looked at with two operations.
+// Each length takes two operations.
 constexpr std::size_t most_lengths_at_once = most_txn_operations / 2;
 
-// So many keys of the greatest length fit into one answer.
+// This many keys of the greatest length fit into one answer.
 constexpr std::size_t most_offered_at_once = 4000;
 
 std::vector<std::string> names_below(const std::string& prefix, const pb::RangeResponse& range) {
@@ -23,7 +23,7 @@ std::vector<std::string> names_below(const std::string& prefix, const pb::RangeR
   return names;
 }
 
-// Of places that were begun, those that are over; of both lists we have only the first so many.
+// The places whose wait is over. Of both lists we have only the first few.
 std::vector<std::string> over(const std::vector<std::string>& begun,
                               const std::vector<std::string>& lasting) {
   bool has_all = std::ssize(lasting) < most_waits_at_once;
@@ -34,7 +34,7 @@ std::vector<std::string> over(const std::vector<std::string>& begun,
   return result;
 }
 
-// As many of these rows as fit. One that has another owner by now only loses its place among them.
+// Frees as many of these rows as fit. One that has another owner by now only loses its entry here.
 void free_in(Txn& txn, const Keys& keys, const NodeSession& session,
              const std::vector<std::string>& owned,
              const std::vector<std::optional<SeenRow>>& rows) {
@@ -60,7 +60,7 @@ Async<std::vector<Row>> Offers::claimable(std::size_t most, Clock::time_point de
   for (bool is_first = true;; is_first = false) {
     auto seen = co_await look(most, deadline);
     if (!seen) co_return std::unexpected(seen.error());
-    // The first time in any case: what should be offered may be better than what is.
+    // The first time in any case: rows not yet on offer may be better than those that are.
     if (is_first || seen->offered.size() < most) {
       auto freed = co_await free_some(*seen, deadline);
       if (!freed) co_return std::unexpected(freed.error());
@@ -88,7 +88,7 @@ Async<Offers::Look> Offers::look(std::size_t most, Clock::time_point deadline) {
   look.offered = names_below(keys.offers(), answer->responses(0).response_range());
   for (auto& offer : look.offered) offer = key_of_offer(offer);
   look.lengths = names_below(keys.lengths(), answer->responses(1).response_range());
-  // Whoever is a node has a life, too.
+  // Every node also has a life.
   look.has_dead_nodes = answer->responses(2).response_range().count() !=
                         answer->responses(3).response_range().count();
   co_return look;
@@ -140,7 +140,7 @@ Async<bool> Offers::free_some_of(NodeSession session, Clock::time_point deadline
 }
 
 Async<std::vector<NodeSession>> Offers::dead_nodes(Clock::time_point deadline) {
-  // Lives first: who joins in between is not missed among the nodes.
+  // Lives first: a node that joins in between is then also found among the nodes.
   auto lives = co_await list(store_.client, store_.keys.lives(), Only::keys, deadline);
   if (!lives) co_return std::unexpected(lives.error());
   auto nodes = co_await list(store_.client, store_.keys.nodes(), Only::keys, deadline);
@@ -187,7 +187,7 @@ Async<bool> Offers::end_waits(const Look& look, Clock::time_point deadline) {
   co_return has_ended;
 }
 
-// The row itself stays as it is, so that no reader is told.
+// The row itself stays unchanged, so no reader is notified.
 Async<bool> Offers::offer_again(std::vector<std::string> places, Clock::time_point deadline) {
   auto& keys = store_.keys;
   std::vector<std::string> waited;

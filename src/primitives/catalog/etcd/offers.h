@@ -1,6 +1,6 @@
 #pragma once
-// What is claimable: the rows that are offered, and before that some of those that should be, because
-// their owner is gone or their wait is over. For .cc files.
+// Finds claimable rows: first puts some rows on offer whose owner is gone or whose wait is over,
+// then lists the rows on offer. Include in .cc files only.
 #include <string>
 #include <vector>
 
@@ -14,11 +14,11 @@ class Offers {
 
   // As in catalog.h.
   Async<std::vector<Row>> claimable(std::size_t most, Clock::time_point deadline);
-  // All rows of a node whose lease has ended. Nothing happens to those of one that lives.
+  // Frees all rows of a node whose lease has ended. Does nothing to the rows of a live node.
   Async<> free_rows_of(NodeSession session, Clock::time_point deadline);
 
  private:
-  // What one look shows, at one revision.
+  // The result of one look, at one revision.
   struct Look {
     std::int64_t revision = 0;
     std::vector<std::string> offered;  // keys of rows, best first
@@ -26,7 +26,7 @@ class Offers {
     bool has_dead_nodes = false;
   };
   Async<Look> look(std::size_t most, Clock::time_point deadline);
-  // Each says whether it made a row claimable, or somebody else did meanwhile.
+  // Each returns whether a row has become claimable, here or by another process meanwhile.
   Async<bool> free_some(const Look& look, Clock::time_point deadline);
   Async<bool> free_some_of(NodeSession session, Clock::time_point deadline);
   Async<bool> end_waits(const Look& look, Clock::time_point deadline);

@@ -138,7 +138,7 @@ Plan plan_change(const Keys& keys, const std::optional<SeenRow>& seen, const std
   } else if (place.empty()) {
     move_offer(plan.txn, keys, *seen, rank);
   } else {
-    // It is offered already if somebody noticed that its wait is over.
+    // It is on offer already if another process noticed that its wait is over.
     Txn if_offered;
     if_offered.if_absent(keys.waiting(place));
     move_offer(if_offered, keys, *seen, rank);

@@ -11,7 +11,7 @@ void set_state(RowRecord& record, RowState state) {
   record.set_state(static_cast<std::uint32_t>(state));
 }
 
-// What it is from now on, under the epoch that it has already.
+// The row's next record, under the epoch that it already has.
 RowRecord going_on(const SeenRow& seen) {
   auto record = seen.record;
   record.set_epoch(seen.epoch());

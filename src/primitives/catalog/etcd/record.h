@@ -1,5 +1,5 @@
 #pragma once
-// A row as etcd has it. For .cc files.
+// A row as stored in etcd. Include in .cc files only.
 #include <deque>
 #include <optional>
 #include <string>
@@ -21,21 +21,21 @@ struct SeenRow {
   bool is_owned() const { return !record.owner().empty(); }
 };
 
-// Errc::protocol: somebody else wrote this.
+// Errc::protocol: another program wrote this.
 Result<SeenRow> seen_row(std::string key, const etcdserverpb::KeyValue& kv);
-// Without the wait, which a lease knows.
+// Leaves out the wait, which only a lease knows.
 Row row_of(const SeenRow& seen);
 
-// The record that follows on one that was seen.
+// The record that follows from the one that was seen.
 RowRecord claimed_by(const SeenRow& seen, const NodeSession& session);
 RowRecord written(const SeenRow& seen, RowState state, const std::optional<std::string>& note);
 RowRecord released(const SeenRow& seen, const Release& how);
 RowRecord handed_to(const SeenRow& seen, const NodeSession& session);
-RowRecord freed(const SeenRow& seen);  // since its owner is gone
+RowRecord freed(const SeenRow& seen);  // because its owner is gone
 RowRecord changed(const SeenRow& seen, const RowChange& change);
 
-// Rows as they were last seen here. What is remembered saves a read and decides nothing: etcd compares
-// the revision before it writes.
+// Rows as they were last seen here. A remembered row saves a read but decides nothing: etcd
+// compares the revision before it writes.
 class RowMemory {
  public:
   void keep(SeenRow row);
@@ -46,7 +46,7 @@ class RowMemory {
   static std::size_t size_of(const SeenRow& row);
 
   std::unordered_map<std::string, SeenRow> rows_;
-  std::deque<std::string> order_;  // of keys as they came; may name one twice, or one that is gone
+  std::deque<std::string> order_;  // in order of arrival; may have a key twice, or one that is gone
   std::size_t bytes_ = 0;
 };
 

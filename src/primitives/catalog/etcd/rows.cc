@@ -9,7 +9,7 @@ namespace warren::etcd {
 
 namespace {
 
-// Each is a row and an offer; one more operation tells readers.
+// Each is a row and an offer; one more operation notifies readers.
 constexpr std::size_t most_added_at_once = (most_txn_operations - 2) / 2;
 // Each is at most a row, an offer, a wait and where it waits.
 constexpr std::size_t most_removed_at_once = (most_txn_operations - 2) / 4;
@@ -41,7 +41,7 @@ bool has_key(const pb::TxnResponse& answer, int index) {
   return !answer.responses(index).response_range().kvs().empty();
 }
 
-// The first condition that did not hold, of a transaction of whole_txn.
+// The first condition that did not hold, in a transaction of whole_txn.
 std::optional<Error> violated(const Plan& plan, const pb::TxnResponse& answer) {
   for (std::size_t i = 0; i < plan.conditions.size(); ++i)
     if (has_key(answer, int(i) + 1) != plan.conditions[i].exists)
@@ -60,7 +60,7 @@ Claim claim_of(const SeenRow& row) {
   return {row.record.owner(), row.key, {0, static_cast<std::uint64_t>(row.epoch())}};
 }
 
-// Takes some of them: as many as fit into one transaction.
+// Takes some of the rows: as many as fit into one transaction.
 std::vector<Row> take_some(std::vector<Row>& rows) {
   std::vector<Row> some;
   std::size_t bytes = 0;
@@ -101,7 +101,8 @@ Async<std::size_t> Rows::add(std::vector<Row> rows, Clock::time_point deadline) 
   co_return added;
 }
 
-// The offer says who added it: so an attempt whose answer was lost is recognised, and its rows count.
+// The offer records which call added it. So an attempt whose answer was lost is recognised, and its
+// rows count.
 Async<std::size_t> Rows::add_some(std::vector<Row> rows, Clock::time_point deadline) {
   const auto mark = uuid4();
   auto& keys = store_.keys;
@@ -144,8 +145,8 @@ Async<std::size_t> Rows::remove(std::vector<std::string> keys, Clock::time_point
   co_return removed;
 }
 
-// What was there at one look and is gone at the next counts: most likely it was this that removed it,
-// in an attempt whose answer was lost.
+// A row that was there at one look and is gone at the next counts: most likely this call removed
+// it, in an attempt whose answer was lost.
 Async<std::size_t> Rows::remove_some(std::vector<std::string> keys, Clock::time_point deadline) {
   std::set<std::string> there;
   for (;;) {
@@ -206,7 +207,7 @@ Async<> Rows::release(Claim claim, Release how, Clock::time_point deadline) {
     Planner planner = [&](auto& seen) { return plan_release(store_.keys, seen, claim, how, wait); };
     auto row = co_await update(claim.key, std::move(planner), deadline);
     if (row) co_return ok;
-    // The lease of the wait ended before it was used: this took long.
+    // The lease of the wait ended before it was used: this took too long.
     if (row.error().code != Errc::not_found) co_return std::unexpected(row.error());
   }
 }
@@ -248,7 +249,7 @@ Async<SeenRow> Rows::update(std::string key, Planner planner, Clock::time_point 
   }
 }
 
-// From any member, at once: it may be behind.
+// From any member, without delay: it may be behind.
 Async<std::optional<SeenRow>> Rows::any_sight_of(std::string key, Clock::time_point deadline) {
   auto remembered = memory_.find(key);
   if (remembered) co_return remembered;

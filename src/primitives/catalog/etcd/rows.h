@@ -1,13 +1,13 @@
 #pragma once
-// What is done to rows: each time one transaction that holds only if everything is still as it was
-// seen. For .cc files.
+// Operations on rows. Each is one transaction, which succeeds only if everything is still as it was
+// seen. Include in .cc files only.
 //
-//   seen (remembered, or read from any member)      What was seen may be old. It decides nothing: the
-//     |                                             transaction compares the row's revision, and when
-//     v                                             that is another one, its answer says what is true
-//   plan ──> transaction ──> done                   now, and the plan is made again. So a claim of a
+//   seen (remembered, or read from any member)      The row that was seen may be old, so it decides
+//     |                                             nothing: the transaction compares its revision.
+//     v                                             If it differs, the answer has the current row,
+//   plan ──> transaction ──> done                   and the plan is made again. So a claim of a
 //     ^           │                                 row that was just offered is one round trip.
-//     └─ the row ─┘ is another one by now
+//     └─ the row ─┘ has changed
 #include <functional>
 #include <string>
 #include <vector>
@@ -16,27 +16,27 @@
 
 namespace warren::etcd {
 
-// A key that must exist, or must not, for the plan to hold.
+// A key that must, or must not, exist for the plan to hold.
 struct Condition {
   std::string key;
   bool exists = true;
   Error otherwise;
 };
 
-// What follows if a row is as it was seen and the conditions hold: a refusal, or what is written. The
-// conditions are refused in their order, and before the refusal.
+// What follows if a row is as it was seen and the conditions hold: a refusal, or what is written.
+// Conditions are checked in order, before the refusal.
 struct Plan {
   std::vector<Condition> conditions = {};
   std::optional<Error> refusal = {};
-  std::optional<RowRecord> after = {};  // none: the row is already as it should be
-  Txn txn = {};                         // what is written beside it
+  std::optional<RowRecord> after = {};  // nullopt: the row is already as it should be
+  Txn txn = {};                         // what else is written
 };
 
 Plan plan_claim(const Keys& keys, const std::optional<SeenRow>& seen, const NodeSession& session,
                 const std::string& key);
 Plan plan_write(const Keys& keys, const std::optional<SeenRow>& seen, const Claim& claim,
                 RowState state, const std::optional<std::string>& note);
-// Where a wait is kept; none: it is offered at once.
+// Where a wait is kept. Without one, the row is offered at once.
 struct WaitAt {
   std::string place;
   std::int64_t lease = 0;
@@ -62,12 +62,12 @@ class Rows {
   Async<> release(Claim claim, Release how, Clock::time_point deadline);
   Async<Claim> hand_over(Claim claim, NodeSession to, Clock::time_point deadline);
 
-  // That it was read, for the next thing that is done to it.
+  // Remembers a row that was read, for the next thing that is done to it.
   void saw(SeenRow row) { memory_.keep(std::move(row)); }
 
  private:
   using Planner = std::function<Plan(const std::optional<SeenRow>& seen)>;
-  // The row as it is afterwards.
+  // Returns the row as it is afterwards.
   Async<SeenRow> update(std::string key, Planner planner, Clock::time_point deadline);
   Async<std::optional<SeenRow>> any_sight_of(std::string key, Clock::time_point deadline);
   Async<std::size_t> add_some(std::vector<Row> rows, Clock::time_point deadline);

@@ -1,5 +1,5 @@
 #pragma once
-// A transaction of etcd, as sentences. For .cc files.
+// A transaction of etcd, as sentences. Include in .cc files only.
 //
 //   Txn txn;
 //   txn.if_exists(keys.node(session)).if_unchanged(keys.row(key), seen.revision);
@@ -14,8 +14,8 @@ namespace warren::etcd {
 
 namespace pb = etcdserverpb;
 
-// etcd takes 128 operations and 1.5 MB in a transaction unless it is told otherwise, and our side of
-// gRPC 4 MB in an answer. A row has less than 200 kB.
+// By default etcd takes 128 operations and 1.5 MB in a transaction, and our gRPC accepts 4 MB in an
+// answer. A row has less than 200 kB.
 inline constexpr std::size_t most_txn_operations = 128;
 inline constexpr std::size_t most_txn_bytes = 1u << 20;
 
@@ -48,7 +48,7 @@ struct Txn {
     put.set_lease(lease);
     return *this;
   }
-  // Nothing happens when there is no such key.
+  // Does nothing if there is no such key.
   Txn& erase(std::string key) {
     request.add_success()->mutable_request_delete_range()->set_key(std::move(key));
     return *this;
@@ -64,11 +64,11 @@ struct Txn {
     op.mutable_request_range()->set_limit(limit);
     return *this;
   }
-  // When a condition does not hold.
+  // If a condition does not hold.
   Txn& else_get(std::string key, Only what = Only::all) {
     return read(*request.add_failure(), std::move(key), what);
   }
-  // Within this one, and with conditions of its own.
+  // Nested in this one, with conditions of its own.
   Txn& also(Txn inner) {
     *request.add_success()->mutable_request_txn() = std::move(inner.request);
     return *this;

@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::uint16_t default_port = 2379;
 
-// Cuts off what stands behind the mark.
+// Removes the mark and what follows it, and returns what follows.
 std::string_view cut_behind(std::string_view& text, char mark) {
   auto at = text.find(mark);
   auto rest = at == std::string_view::npos ? std::string_view() : text.substr(at + 1);

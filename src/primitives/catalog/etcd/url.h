@@ -1,5 +1,5 @@
 #pragma once
-// Which etcd, and where in it.
+// The URL of an etcd: which servers, and where in it.
 #include <string>
 #include <string_view>
 #include <vector>
@@ -11,12 +11,12 @@ namespace warren::etcd {
 
 struct Settings {
   std::vector<std::string> addresses;  // "host:port" of some or all members
-  std::string prefix;                  // without slashes around it
+  std::string prefix;                  // without leading or trailing slashes
   rpc::TlsFiles tls = {};
 };
 
-// etcd://host[:port][,host[:port]…][/prefix], etcds://…?ca=file[&cert=file&key=file]. The port is 2379
-// unless it is given. Errc::invalid says what is wrong.
+// Parses etcd://host[:port][,host[:port]…][/prefix], etcds://…?ca=file[&cert=file&key=file]. The
+// default port is 2379. Errc::invalid says what is wrong.
 Result<Settings> parse_url(std::string_view url);
 
 }  // namespace warren::etcd

@@ -1,5 +1,5 @@
 #pragma once
-// What changes under a prefix, told by etcd as it happens. For .cc files.
+// The changes below a prefix, as etcd reports them. Include in .cc files only.
 #include <memory>
 
 #include "base/task.h"
@@ -19,7 +19,7 @@ class Watch {
   Watch(const Watch&) = delete;
   Watch& operator=(const Watch&) = delete;
 
-  // Before anything else.
+  // Call before anything else.
   Async<> begin(pb::WatchRequest request, Clock::time_point deadline) {
     auto written = co_await with_deadline(deadline, stream_->write(std::move(request)));
     if (!written) co_return written;
@@ -28,10 +28,11 @@ class Watch {
     header_ = created->header();
     co_return ok;
   }
-  // Of the member that answers, when the watch began.
+  // From the member that answers, when the watch began.
   const pb::ResponseHeader& header() const { return header_; }
-  // Whole revisions, in their order; possibly no event, but a later revision. Errc::timeout: nothing
-  // came yet. Errc::unavailable: nothing comes any more. Errc::refused: what came next was compacted.
+  // Whole revisions, in order; there may be no event, but a later revision. Errc::timeout: nothing
+  // has come yet. Errc::unavailable: nothing will come any more. Errc::refused: what came next was
+  // compacted.
   Async<pb::WatchResponse> next(Clock::time_point deadline) {
     for (;;) {
       auto part = co_await stream_->read(deadline);
@@ -39,7 +40,7 @@ class Watch {
       if (part->compact_revision() > 0)
         co_return fail(Errc::refused, "compacted up to revision {}", part->compact_revision());
       if (part->canceled()) co_return fail(Errc::unavailable, "{}", part->cancel_reason());
-      // Kept here, not in this frame: whoever waits may come back after the deadline.
+      // Kept here, not in this frame: the caller may come back after the deadline.
       bool is_partial = part->fragment();
       gathered_.mutable_header()->Swap(part->mutable_header());
       for (auto& event : *part->mutable_events()) gathered_.add_events()->Swap(&event);

@@ -14,7 +14,7 @@ namespace warren::inline testkit {
 
 namespace {
 
-// etcdctl tries a port that nobody has for seconds, so it is asked only when somebody does.
+// etcdctl keeps trying a closed port for seconds, so it is called only if the port is open.
 bool is_listening(unsigned short port) {
   sockaddr_in address{};
   address.sin_family = AF_INET;
@@ -36,7 +36,7 @@ EtcdServer::EtcdServer(EtcdOptions options) : options_(std::move(options)) {
   for (int i = 0; i < 10; ++i) {
     members_.clear();
     members_.resize(options_.members);
-    token_ = uuid4();  // and with it the folders: one that has begun keeps its ports
+    token_ = uuid4();  // and with it the folders: a member that has started keeps its ports
     for (std::size_t member = 0; member < members(); ++member) launch(member);
     bool all = true;
     for (std::size_t member = 0; member < members() && all; ++member) all = answers(member);
@@ -100,7 +100,7 @@ void EtcdServer::launch(std::size_t member) {
                            "--log-outputs",
                            "stderr"},
                   .log = file(member, "log")};
-  // With these it grants a lease of one second; by default the shortest has two.
+  // With these values it grants a lease of one second; by default the shortest is two.
   append(program.argv, {"--heartbeat-interval", "50", "--election-timeout", "500"});
   if (options_.tls)
     append(program.argv, {"--cert-file", options_.tls->server().certificate, "--key-file",
@@ -121,7 +121,7 @@ bool EtcdServer::answers(std::size_t member) {
     // A read of the newest value needs a leader.
     auto read = try_ctl({"get", "testkit"}, member, 2s);
     if (!read) return std::unexpected(read.error());
-    // Somebody else's server could be answering on a port that ours did not get.
+    // On a port that ours did not get, another server could be answering.
     auto list = try_ctl({"member", "list"}, member, 2s);
     if (!list) return std::unexpected(list.error());
     if (list->contains(name(member))) return true;

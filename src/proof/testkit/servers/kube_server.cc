@@ -81,12 +81,12 @@ void KubeServer::start_controllers() {
   if (controllers_) return;
   auto file = folder_.path() / "controllers.kubeconfig";
   std::ofstream(file) << kubeconfig("admin");
+  const std::string needed =
+      "garbage-collector-controller,persistentvolumeclaim-protection-controller";
   Program controllers{
       .argv = {program_, "controller-manager", "--kubeconfig=" + file.string(),
-               "--controllers=garbage-collector-controller,"
-               "persistentvolumeclaim-protection-controller",
-               "--leader-elect=false", "--secure-port=0", "--use-service-account-credentials=false",
-               "--authentication-skip-lookup=true"},
+               "--controllers=" + needed, "--leader-elect=false", "--secure-port=0",
+               "--use-service-account-credentials=false", "--authentication-skip-lookup=true"},
       .log = folder_.path() / "controllers.log"};
   controllers_ = std::make_unique<Process>(controllers);
 }

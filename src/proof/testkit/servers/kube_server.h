@@ -1,13 +1,15 @@
 #pragma once
-// A real API server of Kubernetes on 127.0.0.1, with an etcd of its own: what scripts/k8s/build makes.
+// A real Kubernetes API server on 127.0.0.1, with an etcd of its own, as built by
+// scripts/k8s/build.
 //
 //   KubeServer server;                                   // empty
 //   server.kubeconfig("admin");                          // may do everything
-//   server.kubeconfig("robot");                          // nothing, until a role lets it
-//   server.restart();                                    // with what it had
+//   server.kubeconfig("robot");                          // may do nothing, until a role allows it
+//   server.restart();                                    // with its data
 //
-// There are no nodes (but see process_kubelet.h), and of the controllers none, unless start_controllers()
-// is called: then what lost its owner is collected, and claims stay until no pod uses them.
+// There are no nodes (but see process_kubelet.h). There are no controllers either, unless
+// start_controllers() is called: they collect objects that lost their owner, and keep claims until
+// no pod uses them.
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -22,27 +24,27 @@ namespace warren::inline testkit {
 
 class KubeServer {
  public:
-  // None: it was not built here.
+  // Returns nullopt if it was not built here.
   static std::optional<std::filesystem::path> program();
 
-  // Returns once it is ready. Fails the test with the log of what died instead.
+  // Returns once it is ready. If a process dies instead, fails the test with its log.
   KubeServer();
 
   unsigned short port() const { return api_port_.number(); }
   const Certificates& certificates() const { return certificates_; }
-  // Users that it knows: admin, robot and other.
+  // The users that it knows are admin, robot and other.
   static std::string token_of(const std::string& user) { return user + "-token"; }
-  // By token; through another port if there is one.
+  // With a token; through another port if one is given.
   std::string kubeconfig(const std::string& user, unsigned short port = 0) const;
-  // The text of one with this in place of the user's token.
+  // The text of a kubeconfig with `user_yaml` in place of the user's token.
   std::string kubeconfig_with(const std::string& user_yaml, unsigned short port = 0) const;
 
-  // Once; they live as long as it does.
+  // Call once; they live as long as this object.
   void start_controllers();
 
   void pause() { api_->pause(); }
   void resume() { api_->resume(); }
-  // It forgets what changed before; what there is stays.
+  // It forgets the history of changes, but keeps all objects.
   void restart();
   std::string log_text() const { return api_->log_text(); }
 

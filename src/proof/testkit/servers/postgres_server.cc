@@ -19,7 +19,7 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr auto kit_role = "testkit";
-constexpr auto tested_role = "warren";  // and the name of its database
+constexpr auto tested_role = "warren";  // also the name of its database
 constexpr auto package_user = "postgres";
 
 bool is_root() { return geteuid() == 0; }
@@ -38,7 +38,7 @@ const fs::path& programs() {
   return found;
 }
 
-// A change of user takes away the wish to die with the parent, so it is made again.
+// A change of user clears the parent-death signal, so it is set again.
 std::vector<std::string> as_user(std::vector<std::string> argv) {
   if (!is_root()) return argv;
   auto user = fmt::format("--reuid={}", package_user),
@@ -64,7 +64,7 @@ void run_program(const fs::path& folder, std::vector<std::string> argv) {
   if (process.wait(60s) != 0) fail_test(process.log_text());
 }
 
-// What every server starts as a copy of: made once per test program, since it takes half a second.
+// Every server starts as a copy of this. Made once per test program, since it takes half a second.
 const fs::path& empty_cluster() {
   struct Cluster {
     TempFolder folder;
@@ -92,7 +92,7 @@ std::vector<pid_t> children_of(pid_t pid) {
   return children;
 }
 
-// As ps shows it: 'T' is stopped, 'Z' has ended and nobody has asked how. ' ': there is none.
+// As ps shows it: 'T' is stopped, 'Z' has ended but has not been waited for, ' ': there is none.
 char process_state(pid_t pid) {
   std::ifstream file(fmt::format("/proc/{}/stat", pid));
   std::string text(std::istreambuf_iterator<char>(file), {});
@@ -119,7 +119,7 @@ PostgresServer::PostgresServer(PostgresOptions options) : options_(std::move(opt
         query(fmt::format("ALTER ROLE {} PASSWORD '{}'", tested_role, options_.password));
       return;
     }
-    fs::remove(folder_.path() / "postgres.log");  // else it is read as the next one's
+    fs::remove(folder_.path() / "postgres.log");  // or else it is read as the next one's
     port_ = Port();
   }
   fail_test("ten times in a row a port was taken before postgres had it");
@@ -169,14 +169,14 @@ bool PostgresServer::answers() {
     }
     auto data = try_query("SHOW data_directory");
     if (!data) return std::unexpected(data.error());  // it is starting up, or recovering
-    // Somebody else's server could be answering on a port that ours did not get.
+    // On a port that ours did not get, another server could be answering.
     if (*data == folder_.path() / "data") return true;
     return fail(Errc::unavailable, "another server answers on port {}", port());
   });
 }
 
 void PostgresServer::pause() {
-  process_->pause();  // from here on it starts no other
+  process_->pause();  // from here on it starts no other process
   auto children = children_of(pid());
   for (auto child : children) ::kill(child, SIGSTOP);
   for (auto child : children)

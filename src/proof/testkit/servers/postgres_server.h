@@ -1,13 +1,14 @@
 #pragma once
-// A real PostgreSQL on 127.0.0.1, with a port and a folder of its own, that can be paused, killed and
-// restarted.
+// A real PostgreSQL on 127.0.0.1, with a port and a folder of its own, that can be paused, killed
+// and restarted.
 //
 //   PostgresServer server;                                  // an empty database, and durable
-//   server.query("CREATE TABLE t (n int)");                 // from outside of what is tested
+//   server.query("CREATE TABLE t (n int)");                 // from outside the code under test
 //   auto other = server.connect();                          // which may hold a transaction open
 //   server.pause();
 //
-// PostgreSQL does not run as root: its processes then belong to the user of Debian's package.
+// PostgreSQL does not run as root: in that case its processes belong to the user of Debian's
+// package.
 #include <memory>
 #include <string>
 #include <vector>
@@ -20,29 +21,29 @@
 namespace warren::inline testkit {
 
 struct PostgresOptions {
-  std::string password = {};  // of the role in url(), which needs none without
-  bool fsync = true;          // false: faster, and what was committed is lost with the machine
-  std::vector<std::string> config = {};  // further lines of postgresql.conf
+  std::string password = {};  // of the role in url(); if empty, it needs none
+  bool fsync = true;          // false: faster, and a crash of the machine loses what was committed
+  std::vector<std::string> config = {};  // additional lines of postgresql.conf
 };
 
 class PostgresServer {
  public:
-  // Returns once it answers. Fails the test with the server's log when it dies instead; a port that
-  // somebody took meanwhile is replaced.
+  // Returns once it answers. If it dies instead, fails the test with the server's log; a port that
+  // another program has taken meanwhile is replaced.
   explicit PostgresServer(PostgresOptions options = {});
   ~PostgresServer();  // kills it
 
   unsigned short port() const { return port_.number(); }
-  // Of an ordinary role that owns the empty database: postgres://warren@127.0.0.1:port/warren
+  // For an ordinary role that owns the empty database: postgres://warren@127.0.0.1:port/warren
   std::string url() const;
   const std::filesystem::path& folder() const { return folder_.path(); }
 
-  // All of its processes. Connections are still accepted by the kernel; nothing is answered.
+  // All its processes. The kernel still accepts connections, but nothing is answered.
   void pause();
   void resume();
-  // All of its processes at once, as when the machine fails.
+  // All its processes at once, as when the machine fails.
   void kill();
-  // The orderly way, without waiting for its clients; returns when the process has ended.
+  // Stops in an orderly way, without waiting for its clients; returns when the process has ended.
   void stop();
   // Stops it if it is alive, and starts it in the same folder with the same port.
   void restart();
@@ -50,21 +51,22 @@ class PostgresServer {
   bool is_paused() const { return process_->is_paused(); }
   pid_t pid() const { return process_->pid(); }
 
-  // One statement, or several, as a superuser whom no password shuts out, in the database of url().
+  // Runs one or more statements in the database of url(), as a superuser that no password locks
+  // out.
   std::string query(const std::string& sql, Clock::duration limit = 30s) const;
   Result<std::string> try_query(const std::string& sql, Clock::duration limit = 30s) const;
-  // A session of that superuser that stays open.
+  // Opens a session of that superuser.
   PostgresSession connect() const;
-  // How many rows were inserted, updated and deleted so far by the role of url(), in all tables. A
-  // backend keeps its counts to itself for up to ten seconds, and tells them when it ends: so this
-  // ends those that are idle, and their clients connect again.
+  // The number of rows that the role of url() has inserted, updated and deleted so far, in all
+  // tables. A backend reports its counts up to ten seconds late, or when it ends. So this ends idle
+  // backends, and their clients connect again.
   std::uint64_t rows_changed() const;
   std::string log_text() const { return process_->log_text(); }
 
  private:
   void write_config();
   void launch();
-  // Waits for the first answer. False when it died because its port was taken.
+  // Waits for the first answer. Returns false if the server died because its port was taken.
   bool answers();
   std::string kit_url() const;
 

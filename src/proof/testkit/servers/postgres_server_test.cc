@@ -9,7 +9,7 @@
 using namespace warren;
 
 TEST_CASE("a PostgreSQL is there when its object is, empty and durable") {
-  PostgresServer first({.fsync = false});  // makes what the others are copies of
+  PostgresServer first({.fsync = false});  // creates what the others are copies of
   auto before = Clock::now();
   PostgresServer server;
   MESSAGE("started in ", std::chrono::duration<double, std::milli>(Clock::now() - before).count(),
@@ -130,7 +130,7 @@ TEST_CASE("a test that is killed leaves no PostgreSQL behind") {
   });
   auto session = PostgresSession::open(url);
   REQUIRE(session);
-  ::kill(victim.process.pid(), SIGKILL);  // only the test itself, not its process group
+  ::kill(victim.process.pid(), SIGKILL);  // kills only the test itself, not its process group
   wait_for(30s, "the server is gone", [&] { return !PostgresSession::open(url); });
   wait_for(30s, "its other processes are gone", [&] { return !session->try_query("SELECT 1"); });
 }

@@ -1,6 +1,6 @@
 #pragma once
-// SQL to a PostgreSQL from outside of what is tested: a blocking connection that stays open, so that
-// it can hold a transaction or a lock.
+// Sends SQL to a PostgreSQL from outside the code under test: a blocking connection that stays
+// open, so that it can hold a transaction or a lock.
 #include <memory>
 #include <string>
 
@@ -16,10 +16,10 @@ class PostgresSession {
   // Errc::unavailable: no connection. Errc::timeout.
   static Result<PostgresSession> open(const std::string& url, Clock::duration limit = 10s);
 
-  // The rows of the last statement on lines of their own, their columns divided by "|" and NULL as
-  // nothing, as psql -At prints them. An error or no answer within the limit fails the test.
+  // Returns the rows of the last statement on separate lines, columns separated by "|" and NULL as
+  // nothing, as psql -At prints them. An error, or no answer within the limit, fails the test.
   std::string query(const std::string& sql, Clock::duration limit = 30s);
-  // The same when a refusal or silence is expected. Errc::refused: the server's own words.
+  // The same if a refusal or silence is expected. Errc::refused: the server's own words.
   Result<std::string> try_query(const std::string& sql, Clock::duration limit = 30s);
 
  private:

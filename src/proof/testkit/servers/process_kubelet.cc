@@ -271,7 +271,7 @@ awaitable<void> ProcessKubelet::end(const Object& pod, Run& run) {
 
 awaitable<void> ProcessKubelet::say(const Object& pod, json::object status) {
   std::string uid(kube::uid_of(pod));
-  // Without the times: what is said twice is no news.
+  // Without the times: repeating a status is not news.
   const auto* phase = status.if_contains("phase");
   const auto* containers = status.if_contains("containerStatuses");
   auto essence = fmt::format("{} {}", phase ? json::serialize(*phase) : "unbound",

@@ -1,16 +1,16 @@
 #pragma once
-// The nodes of a cluster that has none: runs what a pod's first container is to run as a process of this
-// machine, with an address of its own (127.1.x.y), and tells the API server how it is.
+// The nodes of a cluster that has none: runs the first container of a pod as a process of this
+// machine, with an address of its own (127.1.x.y), and reports its status to the API server.
 //
 //   ProcessKubelet kubelet(kube::access…, "case-1");     // pods of that namespace, until it ends
 //
-// It does what the session service relies on: a pod whose claim is missing, or is being removed, finds
-// no node; a container whose Secret is missing does not start; Ready is what its probe says; a pod that is
-// deleted gets SIGTERM, its grace, SIGKILL, and is gone after that. An image called "missing" cannot be
-// pulled. The process gets the environment of the pod, TEST_HOST to listen on, and TEST_WORKSPACE, a folder
-// that lasts as long as the claim.
+// It does what the session service relies on. A pod whose claim is missing or being removed finds
+// no node. A container whose Secret is missing does not start. Ready is what its probe says. A pod
+// that is deleted gets SIGTERM, its grace period, SIGKILL, and is gone after that. An image called
+// "missing" cannot be pulled. The process gets the environment of the pod, TEST_HOST to listen on,
+// and TEST_WORKSPACE, a folder that lasts as long as the claim.
 //
-// It lives on a thread of its own, so that a test may wait for its clients.
+// It runs on a thread of its own, so that a test may block on its clients.
 #include <map>
 #include <thread>
 
@@ -33,9 +33,9 @@ class ProcessKubelet {
     std::unique_ptr<Process> process = {};
     std::string address = {};
     bool is_ready = false, is_over = false;
-    std::optional<Clock::time_point> kill_at = {};  // it was told to end
+    std::optional<Clock::time_point> kill_at = {};  // it was asked to end
   };
-  // All on its thread.
+  // Everything below runs on its thread.
   awaitable<void> run();
   awaitable<void> look_at_all(kube::Watcher& pods);
   awaitable<void> look_at(kube::ObjectRef pod);
@@ -44,7 +44,7 @@ class ProcessKubelet {
   awaitable<void> watch_over(const kube::Object& pod, Run& run);
   awaitable<void> end(const kube::Object& pod, Run& run);
   awaitable<bool> has_claims(const kube::Object& pod);
-  // None: a Secret is missing.
+  // Returns nullopt if a Secret is missing.
   awaitable<std::optional<std::vector<std::string>>> environment_of(const kube::Object& pod);
   awaitable<bool> answers(const kube::Object& pod, const Run& run);
   awaitable<void> say(const kube::Object& pod, kube::json::object status);
@@ -55,8 +55,8 @@ class ProcessKubelet {
   HttpPool probes_;
   std::string space_;
   TempFolder folder_;
-  std::map<std::string, Run> runs_ = {};          // by the UID of the pod
-  std::map<std::string, std::string> said_ = {};  // the status it was given last, by UID
+  std::map<std::string, Run> runs_ = {};          // by the pod's UID
+  std::map<std::string, std::string> said_ = {};  // the last reported status, by UID
   int addresses_ = 0;
   asio::cancellation_signal stop_;
   std::thread thread_;

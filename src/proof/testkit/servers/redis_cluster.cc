@@ -46,7 +46,7 @@ bool has_slot(const Peer& peer, int slot) {
   });
 }
 
-// The id of the slot's owner as this node sees it; empty when it sees none.
+// The id of the slot's owner as this node sees it; empty if it sees none.
 std::string owner_seen_by(const RedisServer& node, int slot) {
   for (auto& peer : peers(node))
     if (has_slot(peer, slot)) return peer.id;
@@ -95,7 +95,7 @@ RedisCluster::RedisCluster(ClusterOptions options) : options_(std::move(options)
     auto first = slot_count * i / primary_count, next = slot_count * (i + 1) / primary_count;
     nodes_[i]->cli({"CLUSTER", "ADDSLOTSRANGE", std::to_string(first), std::to_string(next - 1)});
   }
-  // Each is told of each: waiting for gossip would take seconds.
+  // Introduces every node to every other: waiting for gossip would take seconds.
   for (auto& from : nodes_)
     for (auto& to : nodes_)
       if (from != to)
@@ -192,7 +192,7 @@ std::size_t RedisCluster::move_keys(int slot, RedisServer& from, RedisServer& to
 }
 
 void RedisCluster::end_migration(int slot, RedisServer& from, RedisServer& to) {
-  // The new owner first: if the old one forgot the slot before, nobody would have it for a moment.
+  // The new owner first: if the old one forgot the slot before, no node would have it for a moment.
   for (auto* node : {&to, &from})
     node->cli({"CLUSTER", "SETSLOT", std::to_string(slot), "NODE", id(to)});
   wait_for(settle_limit, "all nodes know the new owner", [&]() -> Result<> {

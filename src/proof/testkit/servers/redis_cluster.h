@@ -16,8 +16,8 @@ struct ClusterOptions {
 
 class RedisCluster {
  public:
-  // Returns when it is settled. A new primary refuses to serve for its first two seconds, so this
-  // takes a little longer than that.
+  // Returns when the cluster is settled. A new primary refuses to serve for its first two seconds,
+  // so this takes a little longer than that.
   explicit RedisCluster(ClusterOptions options = {});
 
   // 0, 1, 2 begin as the primaries; 3, 4, 5 as their replicas, in this order.
@@ -26,16 +26,16 @@ class RedisCluster {
   const std::string& id(const RedisServer& node) const;
 
   int slot(const std::string& key);
-  // The primary of the slot; waits until it and all running nodes agree on that.
+  // Returns the primary of the slot; waits until it and all running nodes agree.
   RedisServer& owner(int slot);
 
-  // Makes a replica the primary of its shard; the old one, which must run, hands over to it, or is
-  // not asked ("FORCE"), nor is anybody else ("TAKEOVER"). Returns when all running nodes know it
-  // and the old primary follows.
+  // Makes a replica the primary of its shard. The old primary, which must run, hands over to it.
+  // With "FORCE" the old one is not asked, with "TAKEOVER" no node is. Returns when all running
+  // nodes know it and the old primary follows.
   void failover(RedisServer& replica, const std::string& how = "");
 
-  // A slot moves in three steps, between which a test may look: after the first one the source
-  // answers ASK for every key that it does not have (or no longer has).
+  // A slot moves in three steps, and a test may look in between: after the first step the source
+  // answers ASK for every key that it does not, or no longer, have.
   void begin_migration(int slot, RedisServer& from, RedisServer& to);
   // Moves up to `most` keys and returns how many it moved.
   std::size_t move_keys(int slot, RedisServer& from, RedisServer& to, std::size_t most = 1 << 20);
@@ -44,7 +44,7 @@ class RedisCluster {
   void migrate_slot(int slot, RedisServer& from, RedisServer& to);
 
   // Waits until every node serves all slots, is connected with all others, and the replicas are in
-  // sync. Everybody must be running.
+  // sync. All nodes must be running.
   void wait_until_settled();
 
  private:

@@ -70,7 +70,7 @@ TEST_CASE("the nodes of a cluster may talk TLS to each other, and slots move all
   from.cli({"SET", "key", "value"});
   cluster.migrate_slot(slot, from, to);
   CHECK(to.cli({"GET", "key"}) == "value");
-  // Who asks over TLS is sent to TLS ports.
+  // A client that asks over TLS is sent to TLS ports.
   TempFolder folder;
   Process cli({.argv = {"redis-cli", "-p", std::to_string(from.tls_port()), "--tls", "--cacert",
                         certificates.ca(), "GET", "key"},

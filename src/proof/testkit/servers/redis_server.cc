@@ -12,7 +12,7 @@ namespace warren::inline testkit {
 
 namespace {
 
-// The kit has a user of its own, so that no password or rule of a test shuts it out.
+// The kit has a user of its own, so that no password or rule of a test locks it out.
 constexpr auto kit_user = "testkit";
 constexpr auto kit_password = "testkit";
 
@@ -27,7 +27,7 @@ RedisServer::RedisServer(RedisOptions options) : options_(std::move(options)) {
     write_config();
     launch();
     if (answers()) return;
-    std::filesystem::remove(folder_.path() / "redis.log");  // else it is read as the next one's
+    std::filesystem::remove(folder_.path() / "redis.log");  // or else it is read as the next one's
     port_ = Port();
     tls_port_ = Port();
     cluster_port_ = Port();
@@ -50,7 +50,7 @@ void RedisServer::write_config() {
   if (!options_.sentinel) {
     add("save \"\"");
     add("appendonly {}", options_.appendonly ? "yes" : "no");
-    // Diskless, a replica waits five seconds for company and then one more to be counted by WAIT.
+    // A diskless replica waits five seconds for others, and one more before WAIT counts it.
     add("repl-diskless-sync no");
   }
   for (auto& user : options_.users) add("user {}", user);
@@ -94,8 +94,8 @@ bool RedisServer::answers() {
       fail_test("redis-server died at its start:\n" + text);
     }
     auto pong = try_cli({"PING"});
-    if (!pong) return std::unexpected(pong.error());  // LOADING is one
-    // Somebody else's server could be answering on a port that ours did not get.
+    if (!pong) return std::unexpected(pong.error());  // LOADING is also an error
+    // On a port that ours did not get, another server could be answering.
     if (info("process_id") == std::to_string(pid())) return true;
     return fail(Errc::unavailable, "another server answers on port {}", port());
   });

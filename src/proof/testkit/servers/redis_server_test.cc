@@ -132,7 +132,7 @@ TEST_CASE("a replica follows its primary, with a password too") {
 
 TEST_CASE("a server that finds its port taken takes another one") {
   RedisServer thief;
-  // The first redis-server of the victim is sent to the port of the thief.
+  // The victim's first redis-server is sent to the port of the thief.
   TempFolder folder;
   auto script = folder.path() / "redis-server";
   std::ofstream(script) << fmt::format(

@@ -115,7 +115,7 @@ std::vector<RedisServer*> SentinelTrio::replicas() {
 
 RedisServer& SentinelTrio::failover() {
   auto* old = &primary();
-  // One that saw its clock step does nothing for a while.
+  // A sentinel that saw its clock step does nothing for a while.
   auto running = std::ranges::find_if(
       sentinels_, [](auto& s) { return s->is_running() && s->info("sentinel_tilt") == "0"; });
   if (running == sentinels_.end()) fail_test("no sentinel runs");

@@ -15,17 +15,17 @@ using history::Window;
 using sim::FaultKind;
 using sim::Words;
 
-// Short ones find as much as long ones in the same time, and more of them are different.
+// Short schedules find as much as long ones in the same time, and more of them are different.
 constexpr auto faults_least = 200ms, faults_most = 600ms;
 constexpr double often_slow = 0.03;
 
-// What else a schedule may have, behind the faults of servers and links in the bits.
+// What else a schedule may have, after the faults of servers and links in the bits.
 enum Extra : std::size_t {
   process_killed = sim::fault_count,
   messages_missed,
   old_epoch_refused,
   row_unknown_to_its_owner,
-  follower_began_anew,  // more than once for each node
+  follower_began_anew,  // more than once per node
   bit_count,
 };
 static_assert(bit_count <= 64);
@@ -37,8 +37,8 @@ const char* name_of(std::size_t bit) {
   return bit < sim::fault_count ? sim::name(FaultKind(bit)) : names[bit - sim::fault_count];
 }
 
-// What a schedule is like, drawn from its seed. Most have one or two kinds of trouble with servers,
-// and some none: much at once excuses much.
+// The properties of a schedule, drawn from its seed. Most have one or two kinds of trouble with
+// servers, and some none: much at once excuses much.
 struct Plan {
   sim::Weather weather;
   int replicas = 0;
@@ -48,7 +48,7 @@ struct Plan {
 };
 
 Plan plan_of(sim::World& world) {
-  constexpr double often = 5;  // a second: one in most schedules that have it at all
+  constexpr double often = 5;  // per second: one in most schedules that have it at all
   Plan plan;
   auto& weather = plan.weather;
   auto some = [&](double chance) { return world.chance(chance) ? often : 0; };
@@ -66,13 +66,14 @@ Plan plan_of(sim::World& world) {
   weather.failovers = some(0.4);
   weather.refusals = some(0.35);
   plan.is_cluster = world.chance(0.2);
-  // As with leases (lease_sim.cc): who is sent on by MOVED to a server that came with a failover does
-  // not know the epoch yet; and a server that forgets while its clock goes back repeats epochs.
+  // As with leases (lease_sim.cc): a client redirected by MOVED to a server that came with a
+  // failover does not know the epoch yet; and a server that forgets while its clock goes back
+  // repeats epochs.
   if (plan.is_cluster && weather.failovers == 0) weather.moves = often;
   if (world.chance(weather.failovers > 0 ? 0.3 : 0.5)) {
     weather.loses_data = world.chance(0.4) ? 1 : 0;
     if (weather.loses_data > 0) weather.restarts = often;
-    weather.restores = 2 * some(0.35);  // a copy, and then back to it
+    weather.restores = 2 * some(0.35);  // a copy, and later back to it
     plan.evicts_rows = world.chance(0.2);
   } else {
     weather.clock_steps = some(0.25);
@@ -126,7 +127,7 @@ class Simulation {
       if (!node->is_dead()) act(*node);
   }
   void begin_faults();
-  // Or earlier, if the fact holds.
+  // Or until the fact holds, if that is earlier.
   void run_until(Clock::time_point time, bool (Simulation::*fact)());
   bool is_all_owned();
   bool is_all_followed();
@@ -153,7 +154,7 @@ void Simulation::add_node() {
   nodes_.back()->begin_life();
 }
 
-// To any node, as long as there are faults.
+// Does something to a random node from time to time, as long as there are faults.
 template <class Do>
 void Simulation::now_and_then(Clock::duration most, Do act) {
   world_.after(world_.between(0ms, most), [this, most, act] {
@@ -195,9 +196,9 @@ Clock::time_point Simulation::mended() const {
   return time;
 }
 
-// When a fault can have made two nodes believe, or taken back what was decided. A session that the
-// server no longer has ends with its deadline at the latest. Where the session is still there and the
-// claim is not, the node hears of that from the changes, once it has reached the server again.
+// When a fault can have made two nodes believe, or undone a decision. A session that the server has
+// lost ends with its deadline at the latest. If the server has the session but not the claim, the
+// node learns that from the changes, once it has reached the server again.
 std::vector<Window> Simulation::lossy() const {
   const auto hears = plan_.weather.slow == often_slow ? 500ms : 300ms;
   std::vector<Window> windows;
@@ -229,7 +230,7 @@ std::vector<Window> Simulation::lossy() const {
   return windows;
 }
 
-// As whoever asks the server itself sees it.
+// What a client of the server would see.
 std::uint64_t Simulation::catalog_digest() {
   auto primary = servers_.primary();
   auto reply =
@@ -268,7 +269,7 @@ CatalogSchedule Simulation::run() {
   has_faults_ = false;
   world_.run_until(mended());
   each_living([](SimulatedNode& node) { node.settle(); });
-  // Once more: what went wrong last may have made somebody hear of it late; and what the dead had ends.
+  // Once more: a node may hear late of what went wrong last; and leases of dead nodes end.
   world_.run_until(mended() + 100ms);
   world_.run_until(mended() + simulated_ttl);
   run_until(mended() + simulated_ttl + 500ms, &Simulation::is_all_owned);
@@ -303,7 +304,7 @@ CatalogSchedule simulate_catalog(std::uint64_t seed, CatalogMistake mistake) {
 
 std::vector<const char*> catalog_faults() {
   std::vector<const char*> names;
-  // All keys of a catalog's scripts are in one slot: half moved, it only makes them wait.
+  // All keys of a catalog's scripts are in one slot: if it is half moved, they only wait.
   constexpr auto half_moved = static_cast<std::size_t>(sim::FaultKind::half_moved_slots);
   for (std::size_t i = 0; i < bit_count; ++i)
     if (i != half_moved) names.push_back(name_of(i));

@@ -50,7 +50,7 @@ constexpr Spoiling spoilings[] = {
     {CatalogMistake::wait_never_ends,
      "call('ZRANGEBYSCORE', places, waiting, waiting + now_ms, 'LIMIT', 0, 200)", "{}"},
 };
-// So few that a schedule has more.
+// So few that a schedule exceeds it.
 constexpr std::pair<std::string_view, std::string_view> kept_changes{"most_changes = 60000",
                                                                      "most_changes = 20"};
 
@@ -118,7 +118,7 @@ Result<> lost_if(bool is_lost) {
 const CatalogScripts& scripts_with(CatalogMistake mistake) {
   static const auto none = made_with(CatalogMistake::none);
   if (mistake == CatalogMistake::none || mistake >= CatalogMistake::believes_longer) return none;
-  // Kept, since a server remembers its scripts by their hashes.
+  // Kept, because a server remembers its scripts by their hashes.
   thread_local std::map<CatalogMistake, CatalogScripts> made;
   auto found = made.find(mistake);
   if (found == made.end()) found = made.emplace(mistake, made_with(mistake)).first;
@@ -180,7 +180,7 @@ void SimulatedNode::sleep(Clock::duration time) {
   connection_.pause(time);
 }
 
-// As RedisCatalog::run.
+// As in RedisCatalog::run.
 void SimulatedNode::call(const redis::Script& script, const char* what, Words words, Answer answer,
                          redis::Lane lane) {
   auto epoch = all_.mistake == CatalogMistake::counter_regresses ? 0 : connection_.epoch();
@@ -196,7 +196,7 @@ void SimulatedNode::call(const redis::Script& script, const char* what, Words wo
       options);
 }
 
-// As RedisCatalog::run_granting.
+// As in RedisCatalog::run_granting.
 void SimulatedNode::call_granting(const redis::Script& script, const char* what, Words words,
                                   Answer answer) {
   auto again = words;
@@ -210,7 +210,7 @@ void SimulatedNode::call_granting(const redis::Script& script, const char* what,
        });
 }
 
-// Servers refuse in their own words. These are ours, or those of the model.
+// Errors of real servers have other words. These are from our scripts, or from the model.
 void SimulatedNode::check(const Result<Reply>& reply) const {
   if (!reply && (redis::said(reply.error(), "ERR") || redis::said(reply.error(), "WRONGTYPE")))
     all_.found("the scripts", reply.error().what);
@@ -373,7 +373,7 @@ void SimulatedNode::write(Claim claim, bool is_late) {
   auto number = keeper_.next_note();
   auto words = words_of(claim);
   words.emplace_back(all_.world.chance(0.7) ? "ready" : "draining");
-  words.push_back(std::to_string(number));  // grows with each, and so tells their order
+  words.push_back(std::to_string(number));  // grows with each write, and so gives their order
   words.push_back(std::to_string(number));
   call(all_.scripts.owner, "write", std::move(words),
        [this, claim, is_late, number, since = now()](const Result<Reply>& reply) {
@@ -432,7 +432,7 @@ void SimulatedNode::change_passing_row() {
   call(all_.scripts.rows, "change", {key, "", "-", "spec", "-", "0", spec}, done);
 }
 
-// Of much news at once.
+// Handles several changes at once.
 void SimulatedNode::follow_soon() {
   if (std::exchange(will_follow_, true)) return;
   connection_.after(all_.world.between(0ms, 50ms), [this] {
@@ -441,7 +441,7 @@ void SimulatedNode::follow_soon() {
   });
 }
 
-// One look after the other, as RedisCatalog::changes.
+// One look after the other, as in RedisCatalog::changes.
 void SimulatedNode::follow() {
   has_news_ = true;
   if (is_following_) return;
@@ -491,7 +491,7 @@ void SimulatedNode::on_look(const Result<Reply>& reply) {
   on_followed(std::move(changes));
 }
 
-// As RedisCatalog::everything.
+// As in RedisCatalog::everything.
 void SimulatedNode::scan(std::string cursor) {
   Words words{"HSCAN", all_.keys[0], std::move(cursor), "COUNT", "500"};
   connection_.call(

@@ -1,5 +1,6 @@
 #pragma once
-// One simulated node of a catalog: what RedisCatalog, NodeLease and a worker do, without coroutines.
+// One simulated node of a catalog: does what RedisCatalog, NodeLease and a worker do, without
+// coroutines.
 #include <map>
 #include <string>
 #include <vector>
@@ -12,14 +13,14 @@
 
 namespace warren::torture {
 
-// Each behind catalog.lua, with a mistake in one of them or none.
+// Each includes catalog.lua, and one of them may have a mistake.
 struct CatalogScripts {
   redis::Script node, claim, owner, rows, look;
 };
 const CatalogScripts& scripts_with(CatalogMistake mistake);
 
 inline constexpr auto simulated_ttl = 400ms;
-inline constexpr auto look_pause = 200ms;  // if the news of a change were lost
+inline constexpr auto look_pause = 200ms;  // if the message about a change was lost
 inline constexpr history::RowId simulated_rows = 3;
 
 // What the nodes of a schedule share.
@@ -28,13 +29,13 @@ struct CatalogWorld {
   history::CatalogHistory& history;
   CatalogMistake mistake;
   const CatalogScripts& scripts;
-  sim::Words keys;  // as catalog.lua wants them
+  sim::Words keys;  // as catalog.lua needs them
   std::function<void(const char* invariant, std::string what)> found;
-  std::function<NodeSession()> some_session;  // of somebody
+  std::function<NodeSession()> some_session;  // of some node
   std::size_t writes_refused = 0, strays = 0, restarts = 0;
 };
 
-// A row of the hash, as catalog.lua keeps it.
+// Parses a row of the hash, in the format of catalog.lua.
 std::optional<Row> parse_record(std::string key, std::string_view record);
 
 class SimulatedNode {
@@ -101,9 +102,9 @@ class SimulatedNode {
   Clock::time_point wakes_at_ = Clock::time_point::max(), awake_at_{};
   bool is_busy_ = false, is_settling_ = false, is_still_ = false;
 
-  // Of the changes.
+  // About the changes.
   sim::Words position_{"0", "0", "0"};
-  std::uint64_t followed_ = 0;  // so often
+  std::uint64_t followed_ = 0;  // how often
   std::uint64_t gaps_ = 0, gaps_of_position_ = 0, gaps_when_asked_ = 0;
   bool is_following_ = false, has_news_ = false, reads_all_ = false, will_follow_ = false;
   Clock::time_point asked_{};

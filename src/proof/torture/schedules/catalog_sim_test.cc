@@ -11,15 +11,15 @@ using namespace warren::torture;
 
 namespace {
 
-// Sanitizers look at each step, and it is the same step in every schedule.
+// Sanitizers check each step, and the steps are the same in every schedule.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 constexpr std::uint64_t schedules_to_run = 500;
 #else
 constexpr std::uint64_t schedules_to_run = 10'000;
 #endif
-// Of all schedules; what a kind of fault breaks is not found where it hardly comes.
+// The share of schedules; a fault that is too rare finds nothing.
 constexpr double least_of_a_kind = 0.03;
-// Of the time in which rows are believed in, for I13.
+// The share of the time in which rows are believed in, for I13.
 constexpr double most_excused = 0.35;
 
 SimulationResult simulate(std::uint64_t first_seed, std::uint64_t schedules) {

@@ -1,18 +1,19 @@
 #pragma once
-// Where chance begins today: seeds that nobody has run before, beside the fixed ones of a test.
+// Today's first seed: gives seeds that have never been run before, besides the fixed ones of a
+// test.
 //
 //   auto first = daily_seed();                        // 20'773'000 on 2026-11-16
 //   MESSAGE("WARREN_SEED=" << first << " runs these again");
 //   for (auto seed = first; seed < first + daily_seeds; ++seed) …
 //
-// The day is that of UTC; WARREN_SEED=n in the environment takes its place.
+// The day is that of UTC; WARREN_SEED=n in the environment overrides it.
 #include <chrono>
 #include <cstdint>
 #include <cstdlib>
 
 namespace warren::torture {
 
-inline constexpr std::uint64_t daily_seeds = 1000;  // of each day: none is another day's
+inline constexpr std::uint64_t daily_seeds = 1000;  // per day: no two days share a seed
 
 inline std::uint64_t daily_seed() {
   if (const char* given = std::getenv("WARREN_SEED")) return std::strtoull(given, nullptr, 10);

@@ -30,11 +30,11 @@ constexpr auto own_ttl = 300ms;
 constexpr auto planted_delay = 50ms;
 constexpr LockId lock_count = 2;
 constexpr auto retention_ms = "86400000";  // of fences, as in lease.cc
-// Short ones find as much as long ones in the same time, and more of them are different.
+// Short schedules find as much as long ones in the same time, and more of them are different.
 constexpr auto faults_least = 200ms, faults_most = 600ms, calm_for = 400ms, probe_for = 1000ms;
 constexpr double often_slow = 0.03;
 
-// What else a schedule may have, behind the faults of servers and links in the bits.
+// What else a schedule may have, after the faults of servers and links in the bits.
 enum Extra : std::size_t {
   process_killed = sim::fault_count,
   messages_missed,
@@ -43,7 +43,7 @@ enum Extra : std::size_t {
   conditional_lease_,
   stale_write_refused,
   lower_counter,   // in a higher epoch
-  lease_in_steps,  // since its keys were at two servers
+  lease_in_steps,  // because its keys were on two servers
   bit_count,
 };
 static_assert(bit_count <= 64);
@@ -66,19 +66,19 @@ Token token_of(FencingToken token) { return {token.epoch, token.counter}; }
 std::string lease_key(LockId lock) { return fmt::format("{{l{}}}:lease", lock); }
 std::string log_key(LockId lock) { return fmt::format("{{l{}}}:log", lock); }
 
-// What a schedule is like, drawn from its seed. Most have one or two kinds of trouble with servers,
-// and some none: much at once excuses much.
+// The properties of a schedule, drawn from its seed. Most have one or two kinds of trouble with
+// servers, and some none: much at once excuses much.
 struct Plan {
   sim::Weather weather;
   int replicas = 0;
   bool is_cluster = false;
   bool kills, pauses, misses_messages;
-  double evictions = 0, expired_fences = 0;  // a second
-  double replicated = 0, conditional = 0;    // part of the leases
+  double evictions = 0, expired_fences = 0;  // per second
+  double replicated = 0, conditional = 0;    // fraction of the leases
 };
 
 Plan plan_of(sim::World& world) {
-  constexpr double often = 5;  // a second: one in most schedules that have it at all
+  constexpr double often = 5;  // per second: one in most schedules that have it at all
   Plan plan;
   auto& weather = plan.weather;
   auto some = [&](double chance) { return world.chance(chance) ? often : 0; };
@@ -97,8 +97,9 @@ Plan plan_of(sim::World& world) {
   weather.failovers = some(0.4);
   weather.refusals = some(0.35);
   plan.is_cluster = world.chance(0.3);
-  // Who is sent on by MOVED to a server that came with a failover has tokens that only the clock
-  // keeps apart, until it has seen the epoch: see docs/guarantees.md. So one or the other.
+  // The tokens of a client redirected by MOVED to a server that came with a failover are kept apart
+  // only by the clock, until the client has seen the epoch: see docs/guarantees.md. So only one of
+  // the two occurs.
   if (plan.is_cluster && weather.failovers == 0) {
     weather.half_moves = some(0.7);
     weather.moves = weather.half_moves > 0 ? some(0.3) : often;
@@ -108,7 +109,7 @@ Plan plan_of(sim::World& world) {
   if (world.chance(weather.failovers > 0 ? 0.3 : 0.5)) {
     weather.loses_data = world.chance(0.4) ? 1 : 0;
     if (weather.loses_data > 0) weather.restarts = often;
-    weather.restores = 2 * some(0.35);  // a copy, and then back to it
+    weather.restores = 2 * some(0.35);  // a copy, and later back to it
     plan.evictions = some(0.3);
     plan.expired_fences = some(0.4);
   } else {
@@ -118,7 +119,7 @@ Plan plan_of(sim::World& world) {
   }
   bool has_moves = weather.moves > 0 || weather.half_moves > 0;
   if (weather.failovers > 0 || has_moves || world.chance(0.2)) plan.replicas = 2;
-  // A counter goes back where the last grants are lost and the next clock is behind: both together.
+  // A counter goes back if the last grants are lost and the next clock is behind: both together.
   bool loses_grants = weather.skew_most > 0ms || world.chance(0.7);
   if (weather.failovers > 0 && loses_grants) weather.long_lag = 0.9;
   if (plan.replicas > 0 && world.chance(0.3)) plan.replicated = 0.5;
@@ -129,15 +130,15 @@ Plan plan_of(sim::World& world) {
   return plan;
 }
 
-// A resource outside of Redis that remembers the newest token.
+// A resource outside Redis that remembers the newest token.
 struct Resource {
   FencingToken newest;
-  FencingToken highest;  // that it accepted
+  FencingToken highest;  // that it has accepted
 };
 
 class Simulation;
 
-// One process: a lease machine, and somebody who wants leases, uses them and gives them back.
+// One process: a lease machine, and its user that wants leases, uses them and gives them back.
 class Participant {
  public:
   Participant(Simulation& simulation, ProcessId id);
@@ -149,7 +150,7 @@ class Participant {
   Clock::time_point awake_at() const { return awake_at_; }
   // Gives back what it has, and wants nothing more.
   void retire();
-  // Asks for a lock that nobody wants any more, and gives it back.
+  // Asks for a lock that no other process wants any more, and gives it back.
   void probe(LockId lock);
   bool was_granted() const { return was_granted_; }
   bool wants(std::string_view attempt) const { return want_ && want_->name == attempt; }
@@ -180,7 +181,7 @@ class Participant {
                        std::optional<LockId> takes);
   void answer(std::uint64_t request, Result<redis::Reply> reply, bool has_all_replicas = true);
   void spoil(Words& words) const;
-  // Grows when an answer may have been lost, or what the servers remember or their clocks changed.
+  // Grows when an answer may have been lost, or when servers' data or clocks changed.
   std::size_t era() const;
   void note_place(std::size_t since, const Result<redis::Reply>& reply);
   void note_handed(const sim::Message& message);
@@ -198,7 +199,7 @@ class Participant {
   std::set<std::string> subscribed_;
   std::optional<Want> want_;
   bool is_retired_ = false, was_granted_ = false;
-  std::size_t connections_ = 0;                            // so many until now
+  std::size_t connections_ = 0;                            // how many so far
   Clock::time_point wakes_at_ = Clock::time_point::max();  // by its timer
   Clock::time_point awake_at_{};                           // after its pause
 };
@@ -270,16 +271,16 @@ class Simulation {
     if (!violation_) violation_ = Violation{invariant, std::move(what), {}};
   }
   void met(std::size_t bit) { faults_ |= std::uint64_t(1) << bit; }
-  // How often what the servers remember, or their clocks, changed on the way.
+  // How often servers' data or clocks have changed.
   std::size_t era() const;
   void note_grant(LockId lock, FencingToken token);
   void note_taken(LockId lock, Clock::time_point since, bool is_answered);
-  // When a server handed over what this message says; each says something else.
+  // When a server made the hand-over that this message announces; no two messages are equal.
   Clock::time_point sent_at(const sim::Message& message) const;
   bool stepped_forward(Window window) const;
-  // It was handed to somebody who had left the line, and lives.
+  // It was handed to a live process that had left the line.
   bool nobody_wants(const sim::Message& message) const;
-  // A server that lost writes has those in line again who had left, until their sessions end.
+  // A server that lost writes has processes in line again that had left, until their sessions end.
   bool may_have_come_back() const;
   // From its grant to its deadline an owner may believe in what the server has ended.
   void note_misled(AttemptId attempt, Window window) { misled_.push_back({attempt, window}); }
@@ -313,7 +314,7 @@ class Simulation {
   FencingToken newest_grant_[lock_count];
   std::vector<history::LeaseBounds::Taken> taken_;
   std::vector<history::LeaseBounds::Handed> handed_;
-  std::vector<std::string> messages_;  // by which each of those was told
+  std::vector<std::string> messages_;  // the message that announced each of those
   struct Misled {
     AttemptId attempt;
     Window window;
@@ -452,7 +453,7 @@ void Participant::pump() {
   set_timer();
 }
 
-// What a mistake of the machine would send.
+// Changes the words to what a mistake of the machine would send.
 void Participant::spoil(Words& words) const {
   for (auto& word : words) {
     if (all_.mistake == LeaseMistake::believes_longer) {
@@ -478,7 +479,7 @@ void Participant::send(LeaseMachine::Request request) {
   std::optional<LockId> takes;
   if (request.replicated && args[0] == "acquire" && want_) takes = want_->lock;
   const auto& script = request.script ? *request.script : all_.script;
-  // As LeaseSession does it, where no other condition must hold at the same time.
+  // As LeaseSession does, if no other condition must hold at the same time.
   std::shared_ptr<LeaseSteps> steps;
   if (all_.plan.is_cluster && !request.keys.empty() && !request.script && !request.replicated)
     steps = std::make_shared<LeaseSteps>(request, flaws_of(all_.mistake));
@@ -516,7 +517,7 @@ void Participant::send_in_steps(std::shared_ptr<LeaseSteps> steps, std::uint64_t
       options);
 }
 
-// As LeaseSession does it while the sentinels consider no replica down.
+// As LeaseSession does while the sentinels consider no replica down.
 void Participant::send_replicated(LeaseMachine::Request request, Words words,
                                   redis::CallOptions options, std::optional<LockId> takes) {
   all_.met(replicated_lease);
@@ -541,7 +542,7 @@ void Participant::send_replicated(LeaseMachine::Request request, Words words,
 }
 
 void Participant::answer(std::uint64_t request, Result<redis::Reply> reply, bool has_all_replicas) {
-  // Servers refuse in their own words. These are ours, or those of the model.
+  // Errors of real servers have other words. These are from our scripts, or from the model.
   auto is_ours = [](const Error& error) {
     return redis::said(error, "ERR") || redis::said(error, "WRONGTYPE");
   };
@@ -550,26 +551,26 @@ void Participant::answer(std::uint64_t request, Result<redis::Reply> reply, bool
   pump();
 }
 
-// Where the server put it in the line, by the server's own clock; unless an answer was lost, and
-// with it the knowledge of when. It keeps that place, under whatever session it asks again.
+// Where the server put it in the line, by the server's own clock, unless an answer was lost, and
+// with it when that was. It keeps that place, under whatever session it asks again.
 void Participant::note_place(std::size_t since, const Result<redis::Reply>& reply) {
-  // Who was granted it by message may hear only then of the place that it had.
+  // A process that was granted the lock by message may learn only then of the place that it had.
   if (want_->has_place || want_->is_held) return;
   if (!reply || since != era()) want_->may_judge_place = false;
   if (!want_->may_judge_place || reply->items[0].number == 1) return;
   want_->has_place = true;
-  // In one microsecond several may come.
+  // Several may arrive within one microsecond.
   auto place_us = std::uint64_t(reply->items[3].number);
   Token place{all_.era() * 100 + connection_.epoch(),
               place_us * 100 + std::uint64_t(reply->items[2].number)};
   all_.history.enqueued(all_.world.now(), want_->attempt, place);
 }
 
-// The deadline of a grant by message counts from our last question, plus the time that passed from
-// there to the grant by the server's clock. If that clock stepped forward in between, the grant looks
-// younger than it is, and who reads the message late believes in it past its end. So this ends with
-// the grant and not one ttl after the step: at the deadline, or when the renewal that is sent at once
-// is answered.
+// The deadline of a grant by message counts from our last question, plus the time from there to the
+// grant by the server's clock. If that clock stepped forward in between, the grant looks younger
+// than it is, and a process that reads the message late believes in it past its end. So this ends
+// with the grant and not one ttl after the step: at the deadline, or when the renewal that is sent
+// at once is answered.
 void Participant::note_handed(const sim::Message& message) {
   const auto& ttl = machine_.terms(want_->lease).ttl;
   if (!ttl) return;  // the session's deadline counts from a request
@@ -579,7 +580,7 @@ void Participant::note_handed(const sim::Message& message) {
     all_.note_misled(want_->attempt, {all_.world.now(), want_->deadline});
 }
 
-// Writes down what changed, as the one who has the lease sees it.
+// Records what changed, as the process that has the lease sees it.
 void Participant::look() {
   if (!want_) return;
   auto& want = *want_;
@@ -621,7 +622,7 @@ void Participant::look() {
   }
 }
 
-// What it does under the lease is done at once or late, to a log in Redis or to something else.
+// What it does under the lease happens at once or late, to a log in Redis or to another resource.
 void Participant::use() {
   if (!want_ || !want_->is_held) return;
   auto& world = all_.world;
@@ -638,7 +639,7 @@ void Participant::use() {
   });
 }
 
-// As Lease::guarded does it, except that it does not look whether the lease is over.
+// As Lease::guarded does, except that it does not check whether the lease is over.
 void Participant::write(AttemptId attempt, LeaseId lease, LockId lock, FencingToken token) {
   Words keys{LeaseMachine::fence_key(lease_key(lock)), log_key(lock)};
   Words args{std::to_string(token.epoch),
@@ -739,8 +740,8 @@ void Simulation::pause_some() {
   });
 }
 
-// No excuse for anybody: whoever waits asks again when the messages come back. So this goes on to
-// the end.
+// This excuses nothing: every waiter asks again when the messages come back. So it continues to the
+// end.
 void Simulation::cut_some() {
   world.after(world.between(0ms, 300ms), [this] {
     auto& victim = participants_[world.below(participants_.size())];
@@ -752,7 +753,7 @@ void Simulation::cut_some() {
   });
 }
 
-// Any key but a fence: see expire_fences.
+// Any key except a fence: see expire_fences.
 void Simulation::evict_some() {
   world.after(world.between(0ms, 400ms), [this] {
     if (!has_faults_) return;
@@ -763,8 +764,8 @@ void Simulation::evict_some() {
   });
 }
 
-// Nobody has wanted these locks for a day. Whoever writes under a token of before that is refused by
-// nobody: it is as if the resource were new too.
+// No process has wanted these locks for a day. A write under an older token is not refused then: it
+// is as if the resource were new too.
 void Simulation::expire_fences() {
   world.after(world.between(0ms, 400ms), [this] {
     if (!has_faults_) return;
@@ -793,8 +794,8 @@ void Simulation::note_grant(LockId lock, FencingToken token) {
   newest = std::max(newest, token);
 }
 
-// While replicas are waited for the server has the lease, or may have it, for somebody who does not
-// believe in it. A request without an answer may come late, and then the lease ends with its ttl.
+// While replicas are awaited, the server has the lease, or may have it, for a process that does not
+// believe in it. A request without an answer may arrive late, and then the lease ends with its ttl.
 void Simulation::note_taken(LockId lock, Clock::time_point since, bool is_answered) {
   auto until = world.now();
   if (!is_answered) until += plan.weather.slow_most + session_ttl;
@@ -824,7 +825,7 @@ bool Simulation::nobody_wants(const sim::Message& message) const {
 }
 
 bool Simulation::may_have_come_back() const {
-  // A session of before may have been renewed once more by a request that was on its way.
+  // An earlier session may have been renewed once more by a request that was under way.
   auto lives = session_ttl + session_ttl / 20 + plan.weather.slow_most;
   return std::ranges::any_of(servers.happened(), [&](const sim::Happened& happened) {
     bool has_lost =
@@ -854,9 +855,9 @@ void Simulation::judge_logs(sim::ModelRedis model) {
   }
 }
 
-// While a slot is half moved a fence and what is written under it may be at two servers. If the one with
-// the fence forgets, nobody knows any more under which tokens was written: it is as if the resource were
-// new too.
+// While a slot is half moved, a fence and what is written under it may be on two servers. If the
+// server with the fence forgets, the tokens of those writes are unknown: it is as if the resource
+// were new too.
 void Simulation::forget_parted_logs(sim::ModelRedis forgetting) {
   auto has = [](sim::ModelRedis& model, const std::string& key) {
     return model.run(Words{"EXISTS", key}, 0).number == 1;
@@ -871,8 +872,8 @@ void Simulation::forget_parted_logs(sim::ModelRedis forgetting) {
   }
 }
 
-// What those who live and those who died have left, when all was given back. Whoever comes
-// then has every lock at once, and leaves nothing.
+// What live and dead processes have left behind after everything was given back. A newcomer then
+// gets every lock at once, and leaves nothing.
 void Simulation::judge_leaks() {
   std::vector<history::Level> levels;
   for (LockId lock = 0; lock < lock_count; ++lock) {
@@ -906,7 +907,7 @@ Clock::time_point Simulation::mended() const {
   return time;
 }
 
-// What each fault can have done, for as long as it can have.
+// What each fault can have caused, for as long as it can have.
 history::LeaseBounds Simulation::bounds() const {
   const auto& weather = plan.weather;
   // From a release to the grant: an answer before it, the release itself and the message may each
@@ -919,25 +920,25 @@ history::LeaseBounds Simulation::bounds() const {
   for (auto& [fault, from, until, was_primary, acted] : servers.happened()) {
     Window unreachable{from, until}, misled{from, from + session_ttl};
     switch (fault) {
-      case FaultKind::broken_link:  // it is made anew at once
+      case FaultKind::broken_link:  // it reconnects at once
       case FaultKind::narrow_link:
-      case FaultKind::paused:  // as the history says
+      case FaultKind::paused:  // recorded in the history
         continue;
       case FaultKind::stopped:
       case FaultKind::restarted:
-        // Who wants all replicas waits for each of them.
+        // A process that wants all replicas waits for each of them.
         if (was_primary || plan.replicated > 0) bounds.excused.push_back(unreachable);
         continue;
       case FaultKind::wiped:
       case FaultKind::restored:
       case FaultKind::lost_writes:
-        // Whoever was granted it before believes for one ttl.
+        // The previous owner believes for one ttl.
         bounds.excused.push_back(unreachable);
         bounds.lossy.push_back(misled);
         continue;
       case FaultKind::clock_forward:
       case FaultKind::evicted:
-        // Whose session it was hears of it with the next renewal.
+        // The owner of the session learns of it with the next renewal.
         bounds.excused.push_back({from, from + session_ttl / 2});
         bounds.lossy.push_back(misled);
         continue;
@@ -962,7 +963,7 @@ history::LeaseBounds Simulation::bounds() const {
         continue;
     }
   }
-  // Who hears of a renewal believes in that.
+  // An owner that hears of a renewal relies on that from then on.
   for (auto [attempt, window] : misled_) {
     for (auto& event : history.events()) {
       bool is_told =
@@ -987,12 +988,12 @@ LeaseSchedule Simulation::run() {
   servers.end_faults();
   has_faults_ = false;
   world.run_until(mended());
-  // Once more: what went wrong last may have made somebody hear of it late.
+  // Once more: a process may hear late of what went wrong last.
   world.run_until(mended() + session_ttl + calm_for);
   auto judged = bounds();
   for (auto& participant : participants_)
     if (!participant->is_dead()) participant->retire();
-  // A place in line and the grant that it was handed end by themselves, one after the other.
+  // A place in line and the grant that it was handed expire one after the other.
   world.run_until(world.now() + 2 * session_ttl + 300ms);
   for (int i = 0; i < servers.size(); ++i) judge_logs(servers.model(i));
   judge_leaks();

@@ -7,35 +7,35 @@
 
 namespace warren::torture {
 
-// Mistakes that a test plants, to see that they are found.
+// Mistakes that tests plant to check that they would be found.
 enum class LeaseMistake {
   none,
-  // Of the machine, or of who drives it.
-  deadline_from_reply,  // instead of from before the request left
-  blind_release,        // deletes the key without asking whose it is
+  // In the machine, or in its driver.
+  deadline_from_reply,  // instead of from before the request was sent
+  blind_release,        // deletes the key without checking whose it is
   ignores_gap,          // does not ask again when a grant may have been missed
   believes_longer,      // than the server keeps it, by 50 ms
   late_timer,           // acts on its own deadline 50 ms late, as a session with a bad timer would
-  reuses_generation,    // a session that was lost comes back under its name
+  reuses_generation,    // a lost session comes back under the same name
   unshown_claim,        // while a slot moves: believes the fence, and does not set the lease's key
-  // Of the scripts.
-  unchecked_release,   // without a look at the owner
+  // In the scripts.
+  unchecked_release,   // without checking the owner
   unchecked_renewal,   // the same
-  leaves_queue_entry,  // of who leaves the line
-  counter_regresses,   // counts on from what the server remembers, and nothing else
-  counter_only_fence,  // compares the counter, and not the epoch
+  leaves_queue_entry,  // of a process that leaves the line
+  counter_regresses,   // continues from what the server remembers, and nothing else
+  counter_only_fence,  // compares the counter, but not the epoch
   short_retention,     // of the fence: 100 ms
-  // Of a resource outside of Redis.
+  // In a resource outside Redis.
   token_not_checked,
   counter_only_resource,
 };
 
 struct LeaseSchedule : Schedule {
-  history::LeaseJudge::Share waiters;       // of those who waited, for I6
+  history::LeaseJudge::Share waiters;       // of the waiters, for I6
   history::LeaseJudge::HoldTime hold_time;  // of all owners, for I3
   std::size_t misled = 0;  // grants by message that a clock's step made look younger than they were
 };
-// From any thread.
+// May be called from any thread.
 LeaseSchedule simulate_leases(std::uint64_t seed, LeaseMistake mistake = LeaseMistake::none);
 // All kinds that Schedule::faults may name.
 std::vector<const char*> lease_faults();

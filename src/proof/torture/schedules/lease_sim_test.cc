@@ -12,15 +12,15 @@ using namespace warren::torture;
 
 namespace {
 
-// Sanitizers look at each step, and it is the same step in every schedule.
+// Sanitizers check each step, and the steps are the same in every schedule.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 constexpr std::uint64_t schedules_to_run = 1'000;
 #else
 constexpr std::uint64_t schedules_to_run = 20'000;
 #endif
-// Of all schedules; what a kind of fault breaks is not found where it hardly comes.
+// The share of schedules; a fault that is too rare finds nothing.
 constexpr double least_of_a_kind = 0.05;
-// Of the time in which locks are held, for I3.
+// The share of the time in which locks are held, for I3.
 constexpr double most_excused = 0.2;
 
 SimulationResult simulate(std::uint64_t first_seed, std::uint64_t schedules) {
@@ -61,20 +61,23 @@ TEST_CASE("thousands of schedules of leases, with faults of all kinds, break no 
 }
 
 TEST_CASE("schedules that broke an invariant once break none any more") {
-  // A server's clock steps forward, then hands a lease over to a process that sleeps: it wakes up
-  // after the end of that grant, and finds it 200 ms younger than it is.
+  // A server's clock steps forward, then the server hands a lease over to a process that sleeps: it
+  // wakes after the end of that grant, and takes it for 200 ms younger than it is.
   simulate(7013949, 1);
   CHECK(simulate_leases(7013949).misled == 1);
-  // A lease expires while it is given back in steps, and its process is granted it anew meanwhile.
+  // A lease expires while it is given back in steps, and is granted to the same process again
+  // meanwhile.
   simulate(7011627, 1);
   // An answer says which place in line its process had, after a message that granted the lease.
   simulate(70012425, 1);
   // A waiter is granted the lease under a session that is replaced before it hears of that.
   simulate(383533194, 1);
-  // A server that was restored hands the lease to one in its line who had left.
+  // A restored server hands the lease to a process in its line that had left.
   simulate(383563199, 1);
-  // A server is wiped that has the fence of a log which has moved away already.
+  // A server is wiped that has the fence of a log which has already moved away.
   simulate(336070761, 1);
+  // A fence expires and takes its log along, and a failover loses a part of that.
+  simulate(80182922, 1);
 }
 
 TEST_CASE("excuses are as narrow as the faults: most of waiting and of holding is judged") {

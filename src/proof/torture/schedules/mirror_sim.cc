@@ -21,7 +21,7 @@ using sim::Words;
 
 constexpr auto least_calm = 5s;  // until everything must have come right
 constexpr auto oldest_age = 2s;  // then, of what a reader sees
-// By then a change is everywhere, if nothing is wrong at all.
+// By then a change is everywhere, if nothing at all is wrong.
 constexpr auto longest_journey = 20ms;
 constexpr std::size_t search_budget = 20'000;  // for an order of the operations on a key
 
@@ -100,13 +100,13 @@ constexpr std::size_t refusal_count = read_only - out_of_memory + 1;
 constexpr auto first_refusal = static_cast<std::size_t>(sim::FaultKind::out_of_memory);
 static_assert(sim::fault_count == first_refusal + refusal_count);
 
-// What a schedule is like, drawn from its seed.
+// The properties of a schedule, drawn from its seed.
 struct Plan {
   int instances = 2, replicas = 0;
   Clock::duration length;
   Clock::duration pause = 50ms;  // between the writes of one instance
-  Faults faults;                 // that will be
-  bool fails_over = false;       // with what loss, the schedule shows
+  Faults faults;                 // that will occur
+  bool fails_over = false;       // the schedule shows with what loss
   bool trims_exactly = false;    // as with stream-node-max-entries 1
   sim::Weather weather;
   MirrorTerms terms;
@@ -118,21 +118,21 @@ struct Plan {
   bool is_faithful() const {
     return !fails_over && !has(server_wiped) && !has(server_restored) && !has_operator();
   }
-  // The log or its head was taken away while the values stayed: only the end is judged.
+  // The log or its head was removed while the values stayed: only the end is judged.
   bool judges_steps() const { return !has(log_deleted) && !has(head_deleted); }
-  // Where a server begins anew in the same epoch, it gives versions again.
+  // A server that starts again in the same epoch repeats versions.
   bool has_unique_versions() const {
     return !has(server_wiped) && !has(server_restored) && !has_operator();
   }
-  // Until everything must have come right. Where slots move, a page of a load has few keys: a load that
-  // was in vain when the calm began is done again, at two journeys for each page.
+  // How long until everything must have come right. While slots move, a page of a load has few
+  // keys. A load that was in vain when the calm began is repeated, at two journeys for each page.
   Clock::duration calm() const {
     if (!has(slots_half_moved)) return least_calm;
     constexpr auto keys =
         keys::counts[keys::own] + keys::counts[keys::shared] + keys::counts[keys::bulk];
     return least_calm + 2 * weather.delay_most * std::int64_t(keys / terms.load_page + 1);
   }
-  // What is old is old news to all servers that answer.
+  // Every server that answers has everything that is old enough.
   bool judges_age() const { return !has(failover_with_stale_primary) && has_unique_versions(); }
 };
 
@@ -169,14 +169,14 @@ Plan plan_of(sim::World& world) {
       if (plan.fails_over) may_have(failover_with_stale_primary, 0.5);
       if (plan.fails_over) weather.long_lag = 0.1;
       if (!plan.fails_over) may_have(slots_half_moved, 0.9);
-      // What was left at a server that loses it is a part of the whole only.
+      // What was left on a server that loses its data is only a part of the whole.
       if (plan.has(slots_half_moved)) plan.faults.reset(server_wiped);
     } else {
       may_have(server_restored, 0.16);
       if (world.chance(0.45))
         plan.faults.set(all_flushed + static_cast<std::size_t>(world.below(3)));
     }
-    if (world.chance(0.15)) {  // so that much happens while somebody loads
+    if (world.chance(0.15)) {  // so that much happens during a load
       plan.pause = 5ms;
       plan.length = 250ms;
     }
@@ -200,7 +200,8 @@ Plan plan_of(sim::World& world) {
   return plan;
 }
 
-// With some of its text replaced. Kept, since a server remembers its scripts by their hashes.
+// The script with some of its text replaced. Kept, because a server remembers its scripts by their
+// hashes.
 const redis::Script& variant_of(const redis::Script& script, bool trims_exactly,
                                 const Mistakes& mistakes) {
   thread_local std::map<std::string, redis::Script> variants;
@@ -232,7 +233,7 @@ class Instance {
   std::size_t number() const { return number_; }
   bool is_alive() const { return !connection_.is_closed(); }
   void kill() { connection_.close(); }
-  // Something that was acknowledged, and is neither applied nor given up.
+  // Whether a write was acknowledged, and is neither applied nor given up.
   bool awaits() const { return !awaited_.empty(); }
   void note_end(history::MirrorHistory& history) const;
 
@@ -240,7 +241,7 @@ class Instance {
   struct Pending {
     std::shared_ptr<Receipt> receipt;
     Truth::Changes changes;
-    std::size_t operation;  // the first of them in the schedule's
+    std::size_t operation;  // the index of the first one in the schedule's
     Clock::time_point put_at;
   };
   struct Awaited {
@@ -269,12 +270,12 @@ class Instance {
   Clock::time_point timer_ = Clock::time_point::max();
   std::vector<Pending> pending_;
   std::vector<Awaited> awaited_;
-  std::uint64_t prepared_ = 0;  // the number of a batch that was made ready early
+  std::uint64_t prepared_ = 0;  // the number of a batch that was prepared early
 
   std::vector<HistoryRewritten> told_;  // since the last snapshot
   std::shared_ptr<const Snapshot> last_;
-  const Truth::Entry* shown_;  // where it is
-  const Truth::Entry* place_;  // of the last step
+  const Truth::Entry* shown_;  // the entry at which it is
+  const Truth::Entry* place_;  // the entry of the last step
   MirrorPhase last_phase_ = MirrorPhase::cold;
   std::uint64_t last_applied_ = 0, last_snapshots_ = 0;
 };
@@ -296,9 +297,9 @@ class Schedule {
   void know_write(const std::string& hash) {
     if (write_hash_ != hash) write_hash_ = hash;
   }
-  // It leaves; often it does not come back.
+  // The write of a prepared batch leaves; often the instance does not come back.
   void on_prepared_write(Instance& instance);
-  // Of registers, where they are judged.
+  // Operations on registers, if they are judged.
   std::size_t begin_writes(std::size_t process, const Batch& batch);
   void end_writes(std::size_t first, std::size_t count);
   void add_reads(const Instance& reader, Clock::time_point called);
@@ -335,11 +336,11 @@ class Schedule {
   Plan plan_;
   Truth truth_;
   sim::Servers servers_;
-  std::vector<std::unique_ptr<Instance>> instances_;  // also those that were killed
+  std::vector<std::unique_ptr<Instance>> instances_;  // including killed ones
   Connection* outsider_ = nullptr;
   std::string write_hash_;  // of the script
   Clock::time_point end_;
-  Number values_ = 0;  // each is written once only
+  Number values_ = 0;  // each is written only once
   Faults had_;
   history::MirrorHistory history_;
   std::vector<history::Operation> operations_;
@@ -463,12 +464,12 @@ void Instance::look() {
     check_age();
   }
   const auto& outbox = machine_.outbox();
-  // One is on its way, and of those behind it none waits any more: they are one batch.
+  // One batch is under way, and no put waits after the next one: they are one batch.
   if (outbox.waiting() == 2 && outbox.changes() == 0)
     prepared_ = machine_.counters().writes + machine_.counters().refused_writes + 2;
 }
 
-// What was acknowledged is in the log where it is said to be.
+// Checks that every acknowledged write is in the log where the answer said.
 void Instance::look_at_receipts() {
   auto now = schedule_.world().now();
   for (auto& pending : pending_) {
@@ -558,7 +559,7 @@ std::uint64_t Instance::digest() const {
   return sum;
 }
 
-// That of what was shown all that the next one does not have is lost.
+// Whether a reported rewrite covers every entry that was shown and that `next` does not have.
 bool Instance::is_told(const Truth::Entry& next) const {
   return std::ranges::any_of(told_, [&](const HistoryRewritten& rewrite) {
     const auto* still = shown_;
@@ -597,13 +598,13 @@ void Instance::check_contents(const Truth::Entry& at) {
   }
 }
 
-// Own writes that count as applied are in the history that readers see.
+// Our writes that count as applied are in the history that readers see.
 void Instance::check_fates() {
   std::erase_if(awaited_, [&](const Awaited& awaited) {
     auto fate = machine_.fate_of(awaited.entry->at.version);
     if (fate == Fate::awaited) return false;
     if (fate != Fate::applied) return true;
-    // Where versions are given again, one does not say which write is meant.
+    // If versions repeat, a version does not identify a write.
     if (!Truth::is_before(*awaited.entry, *shown_) &&
         schedule_.truth().is_unique(awaited.entry->at.version))
       fail("I11", fmt::format("counts {} as applied, and reads {}", awaited.entry->at.stamp,
@@ -672,7 +673,7 @@ void Schedule::begin(Fault fault) {
     world_.after(world_.between(0ms, plan_.length), [this, fault] { strike(fault); });
 }
 
-// Those that somebody met.
+// The faults that affected something.
 void Schedule::note_faults_of_servers() {
   for (const auto& happened : servers_.happened()) {
     auto kind = static_cast<std::size_t>(happened.fault);
@@ -759,7 +760,7 @@ void Schedule::strike(Fault fault) {
   }
 }
 
-// So that it notices, or not.
+// So that it notices, or does not.
 void Schedule::cut_off(Connection& connection) {
   auto time = world_.between(0ms, 1s);
   if (world_.chance(0.5))
@@ -775,7 +776,7 @@ void Schedule::fail_over(bool is_stale) {
   };
   for (int server = 0; server < servers_.size(); ++server) {
     if (server == servers_.primary() || !servers_.is_following(server)) continue;
-    // What makes others give up on a primary is mostly that it does not answer.
+    // Usually a primary is replaced because it does not answer.
     if (world_.chance(0.3)) servers_.stop(servers_.primary(), world_.between(0ms, 500ms));
     auto lost_before = losses();
     servers_.failover(server, is_stale ? world_.between(1ms, 1s) : 0s);
@@ -786,7 +787,7 @@ void Schedule::fail_over(bool is_stale) {
   }
 }
 
-// Often while somebody loads, and sometimes so fast that a load sees the beginning and the end.
+// Often during a load, and sometimes so fast that a load sees the beginning and the end.
 void Schedule::move_slots() {
   auto load_time = 16 * plan_.weather.delay_most;
   bool is_fast = world_.chance(0.4);
@@ -799,7 +800,7 @@ void Schedule::move_slots() {
   });
 }
 
-// What is there now is there again later.
+// Later restores the present state.
 void Schedule::restore_later() {
   auto backup = std::make_shared<sim::ModelRedis>(servers_.model(0));
   world_.after(world_.between(1ms, 200ms), [this, backup] {
@@ -828,7 +829,7 @@ void Schedule::write(Instance& instance) {
   world_.after(world_.between(0ms, 2 * plan_.pause), [this, &instance] { write(instance); });
 }
 
-// So much at once that the next batch is made ready while one is on its way.
+// So much at once that the next batch is prepared while one is under way.
 void Schedule::put_much(Instance& instance) {
   note(large_puts);
   for (int i = 0; i < 2; ++i) {
@@ -853,7 +854,8 @@ void Schedule::write_as_old_peer() {
   auto deadline = world_.now() + patience;
   Words change{"DEL", "{c}:shared:" + id};
   if (world_.chance(0.8)) change = {"SET", "{c}:shared:" + id, fmt::format("{}", ++values_)};
-  // What it sets and cannot tell is its own loss, and nobody's to find: it tries again.
+  // A change that it sets but cannot publish is its own loss, and no reader has to find it: it
+  // tries again.
   auto tell = [this, id](auto& again) -> void {
     outsider_->call({"PUBLISH", plan_.terms.channel, R"({"type":"shared","id":")" + id + "\"}"},
                     world_.now() + patience, [this, again](const Result<Reply>& told) {
@@ -864,7 +866,7 @@ void Schedule::write_as_old_peer() {
   world_.after(world_.between(0ms, 4 * plan_.pause), [this] { write_as_old_peer(); });
 }
 
-// What an operator does, or a server that has no more room.
+// The actions of an operator, or of a server that has run out of memory.
 void Schedule::operate() {
   auto order = [&](Fault fault, Words words) {
     outsider_->call(std::move(words), world_.now() + patience,
@@ -884,7 +886,7 @@ void Schedule::on_executed(const Words& words, const Reply& reply) {
   if (words[0] == "EVALSHA") {
     if (words[1] != write_hash_) return;
     auto wrong = truth_.on_written(world_.now(), words, reply);
-    if (wrong && !plan_.has(head_deleted)) fail("I5", *wrong);  // it knows which batches are done
+    if (wrong && !plan_.has(head_deleted)) fail("I5", *wrong);  // the head knows what is done
     auto version = reply.items.empty() ? std::nullopt : parse_version(reply.items[0].text);
     if (plan_.has(none_at_all) && version) check_journey(*version);
   } else if (words[0] == "FLUSHALL") {
@@ -897,7 +899,7 @@ void Schedule::on_executed(const Words& words, const Reply& reply) {
   }
 }
 
-// Where nothing is wrong a push arrives, and is applied at once.
+// If nothing is wrong a push arrives, and is applied at once.
 void Schedule::check_journey(Version version) {
   for (auto& instance : instances_) {
     if (!instance->machine().is_ready()) continue;
@@ -925,7 +927,7 @@ void Schedule::end_writes(std::size_t first, std::size_t count) {
   for (auto i = first; i < first + count; ++i) operations_[i].returned = world_.now();
 }
 
-// Whoever waits until its write is applied sees all that was written before it asked for that.
+// A process that waits until its write is applied sees everything written before it asked for that.
 void Schedule::add_reads(const Instance& reader, Clock::time_point called) {
   auto id = world_.below(keys::counts[keys::shared]);
   const auto* entity = reader.machine().snapshot()->find(keys::shared, std::to_string(id));
@@ -990,7 +992,7 @@ void Schedule::check_end(Instance& instance, const std::map<std::string, std::st
     fail("I12", fmt::format("instance {} still has something to write", instance.number()));
 }
 
-// A second opinion, from what was written down.
+// A second opinion, from what was recorded.
 void Schedule::judge(const std::map<std::string, std::string>& values) {
   if (!plan_.judges_steps()) return;
   auto now = world_.now();
@@ -1018,7 +1020,7 @@ void Schedule::judge(const std::map<std::string, std::string>& values) {
   }
   history_.sort();
   history::MirrorJudge judge(history_, bounds);
-  // By their ids alone the entries of two histories cannot be told apart.
+  // Entries of two histories cannot be told apart by their ids alone.
   if (plan_.is_faithful())
     violation_ = judge.first_violation();
   else if (auto found = judge.contents_are_equal())

@@ -19,11 +19,11 @@ using history::Window;
 using sim::FaultKind;
 using sim::Words;
 
-// Short ones find as much as long ones in the same time, and more of them are different.
+// Short schedules find as much as long ones in the same time, and more of them are different.
 constexpr auto faults_least = 300ms, faults_most = 900ms;
 constexpr double often_slow = 0.03;
 
-// What else a schedule may have, behind the faults of servers and links in the bits.
+// What else a schedule may have, after the faults of servers and links in the bits.
 enum Extra : std::size_t {
   process_killed = sim::fault_count,
   messages_missed,
@@ -42,8 +42,8 @@ const char* name_of(std::size_t bit) {
   return bit < sim::fault_count ? sim::name(FaultKind(bit)) : names[bit - sim::fault_count];
 }
 
-// What a schedule is like, drawn from its seed. Most have one or two kinds of trouble with servers,
-// and some none: much at once excuses much.
+// The properties of a schedule, drawn from its seed. Most have one or two kinds of trouble with
+// servers, and some none: much at once excuses much.
 struct Plan {
   sim::Weather weather;
   int replicas = 0;
@@ -53,7 +53,7 @@ struct Plan {
 };
 
 Plan plan_of(sim::World& world) {
-  constexpr double often = 5;  // a second: one in most schedules that have it at all
+  constexpr double often = 5;  // per second: one in most schedules that have it at all
   Plan plan;
   auto& weather = plan.weather;
   auto some = [&](double chance) { return world.chance(chance) ? often : 0; };
@@ -74,8 +74,9 @@ Plan plan_of(sim::World& world) {
   weather.refusals = some(0.3);
   plan.is_cluster = world.chance(0.25);
   plan.has_other_program = !plan.is_cluster && world.chance(0.3);
-  // As with leases (lease_sim.cc): who is sent on by MOVED to a server that came with a failover does
-  // not know the epoch yet; and a server that forgets while its clock goes back repeats tokens.
+  // As with leases (lease_sim.cc): a client redirected by MOVED to a server that came with a
+  // failover does not know the epoch yet; and a server that forgets while its clock goes back
+  // repeats tokens.
   if (plan.is_cluster && weather.failovers == 0) {
     weather.half_moves = some(0.6);
     if (weather.half_moves == 0) weather.moves = often;
@@ -83,7 +84,7 @@ Plan plan_of(sim::World& world) {
   if (world.chance(weather.failovers > 0 ? 0.3 : 0.5)) {
     weather.loses_data = world.chance(0.5) ? 1 : 0;
     if (weather.loses_data > 0) weather.restarts = often;
-    weather.restores = 2 * some(0.3);  // a copy, and then back to it
+    weather.restores = 2 * some(0.3);  // a copy, and later back to it
   } else {
     weather.clock_steps = some(0.25);
     weather.skew_most = weather.failovers > 0 || world.chance(0.5) ? 800ms : 0ms;
@@ -138,7 +139,7 @@ constexpr Spoiling spoilings[] = {
      "if how == 'left' then return view(1)\n  elseif how == '' then"},
 };
 
-// Kept, since a server remembers its scripts by their hashes.
+// Kept, because a server remembers its scripts by their hashes.
 const redis::Script& script_with(OnceMistake mistake) {
   thread_local std::map<OnceMistake, redis::Script> made;
   auto found = made.find(mistake);
@@ -216,7 +217,7 @@ OnceUser& Simulation::any_living() {
     if (auto& user = users_[world_.below(users_.size())]; !user->is_dead()) return *user;
 }
 
-// To any process, as long as there are faults.
+// Does something to a random process from time to time, as long as there are faults.
 template <class Do>
 void Simulation::now_and_then(Clock::duration most, Do act) {
   world_.after(world_.between(0ms, most), [this, most, act] {
@@ -234,7 +235,7 @@ void Simulation::begin_faults() {
       victim.die();
       add_user();
     });
-  // Around the time after which somebody counts as dead, where it matters most.
+  // Around the time after which a process counts as dead, where it matters most.
   if (plan_.pauses)
     now_and_then(1s, [this](OnceUser& victim) {
       met(std::size_t(FaultKind::paused));
@@ -283,7 +284,7 @@ Clock::time_point Simulation::mended() const {
   return time;
 }
 
-// When a fault can have made two work, or taken back what was decided.
+// When a fault can have made two processes work, or undone a decision.
 std::vector<Window> Simulation::lossy() const {
   const auto hears = plan_.weather.slow == often_slow ? 500ms : 300ms;
   std::vector<Window> windows;
@@ -321,8 +322,8 @@ void Simulation::run_until(Clock::time_point time, const std::function<bool()>& 
   while (world_.now() < time && !fact()) world_.run_until(world_.now() + 10ms);
 }
 
-// Nothing goes wrong any more, but that one dies at work. Whoever asks then is answered; and whatever
-// the faults left, a look at the resources makes the records agree with them.
+// Nothing goes wrong any more, except that one process dies at work. A caller that asks then is
+// answered; and whatever the faults left, checking the resources makes the records agree with them.
 void Simulation::recover() {
   auto are_idle = [this] {
     return std::ranges::all_of(users_,
@@ -352,7 +353,7 @@ void Simulation::recover() {
   world_.run_until(world_.now() + 2 * once_alive);
 }
 
-// As whoever asks the server itself sees it.
+// What a client of the server would see.
 void Simulation::note_ends() {
   OnceMachine asks(all_.terms, "judge", all_.is_cluster);
   auto primary = servers_.primary();
@@ -412,7 +413,7 @@ OnceSchedule simulate_once(std::uint64_t seed, OnceMistake mistake) {
 
 std::vector<const char*> once_faults() {
   std::vector<const char*> names;
-  constexpr auto evicted = static_cast<std::size_t>(FaultKind::evicted);  // none is
+  constexpr auto evicted = static_cast<std::size_t>(FaultKind::evicted);  // no key is evicted here
   for (std::size_t i = 0; i < bit_count; ++i)
     if (i != evicted) names.push_back(name_of(i));
   return names;

@@ -1,6 +1,7 @@
 #pragma once
-// Things that are created once in a simulated world: the real script and the machine that Once drives,
-// virtual time, and faults from a seed. The same seed gives the same schedule, to the last step.
+// Things that are created once in a simulated world: the real script and the machine that Once
+// drives, virtual time, and faults from a seed. The same seed gives the same schedule, to the last
+// step.
 #include <vector>
 
 #include "proof/history/once_checkers.h"
@@ -8,10 +9,10 @@
 
 namespace warren::torture {
 
-// Mistakes that a test plants, to see that they are found.
+// Mistakes that tests plant to check that they would be found.
 enum class OnceMistake {
   none,
-  // Of the script.
+  // In the script.
   takes_from_the_living,
   token_not_raised,  // with a new claim
   unchecked_result,  // of a step that is over
@@ -19,19 +20,19 @@ enum class OnceMistake {
   refresh_brings_back,  // what was removed
   keeps_removed_record,
   result_not_recorded,  // says that it is
-  // Of the machine.
+  // In the machine.
   deadline_from_reply,
   works_past_deadline,
   ignores_refusal,
   never_looks_again,
-  // Of who uses it.
-  as_if_granted,  // works when Redis does not answer, although it is to fail then
+  // In its user.
+  as_if_granted,  // works when Redis does not answer, although it should fail then
 };
 
 struct OnceSchedule : Schedule {
   history::OnceJudge::WorkTime work_time;
 };
-// From any thread.
+// May be called from any thread.
 OnceSchedule simulate_once(std::uint64_t seed, OnceMistake mistake = OnceMistake::none);
 // All kinds that Schedule::faults may name.
 std::vector<const char*> once_faults();

@@ -1,4 +1,4 @@
-// Thousands of schedules, and that they find what is wrong.
+// Runs thousands of schedules, and checks that they find what is wrong.
 #include "proof/torture/schedules/once_sim.h"
 
 #include <doctest/doctest.h>
@@ -14,19 +14,19 @@ using namespace warren::torture;
 
 namespace {
 
-// Sanitizers look at each step, and it is the same step in every schedule.
+// Sanitizers check each step, and the steps are the same in every schedule.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 constexpr std::uint64_t schedules = 200, schedules_of_today = 50;
 #else
 constexpr std::uint64_t schedules = 2'000, schedules_of_today = 500;
 #endif
-// Of all schedules; what a kind of fault breaks is not found where it hardly comes.
+// The share of schedules; a fault that is too rare finds nothing.
 constexpr double least_of_a_kind = 0.004;
-// Of the time in which somebody works, for I19.
+// The share of the time in which a process works, for I19.
 constexpr double most_excused = 0.35;
 
 struct Sum {
-  std::map<std::string, std::uint64_t> faults;  // in how many of the schedules each kind was
+  std::map<std::string, std::uint64_t> faults;  // in how many of the schedules each kind occurred
   history::OnceJudge::WorkTime work;
 };
 

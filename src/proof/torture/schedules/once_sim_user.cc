@@ -17,7 +17,7 @@ using State = OnceMachine::State;
 
 history::Token token_of(FencingToken token) { return {token.epoch, token.counter}; }
 
-// A record of this thing is its uid.
+// A record of this thing contains its uid.
 std::uint64_t value_of(const OnceRecord& record) {
   std::uint64_t uid = 0;
   std::from_chars(record.bytes.data(), record.bytes.data() + record.bytes.size(), uid);
@@ -179,7 +179,7 @@ void OnceUser::pump() {
   set_timer();
 }
 
-// As Once::run.
+// As in Once::run.
 void OnceUser::send(OnceMachine::Request request,
                     std::function<void(const Result<redis::Reply>&)> answer) {
   auto options = redis::CallOptions().idempotent();
@@ -223,7 +223,7 @@ void OnceUser::look_at_work(Id id, Call& call) {
   auto state = machine_.state(id);
   if (state == State::working && call.claim == 0) begin_work(id, call);
   if (state == State::stopping && call.work != 0) {
-    // A coroutine that is cancelled leaves soon, and what it has sent goes on.
+    // A cancelled coroutine leaves soon, and what it has sent continues.
     call.work = 0;
     end_work(call);
     connection_.after(all_.world.between(0ms, 5ms), [this, id] {
@@ -269,7 +269,7 @@ void OnceUser::begin_work(Id id, Call& call) {
     if (all_.terms.without_redis == OnceWithoutRedis::fail)
       all_.found("I19", "work began although nothing was granted");
   } else {
-    // The server cannot have granted it before we asked, and what is older than this would be over.
+    // The server cannot have granted it before we asked, and a grant older than this would be over.
     auto since = std::max(call.asked, now() - once_alive);
     bool is_from_nothing = !machine_.record(id);
     auto value = is_from_nothing ? OnceEvent::from_nothing : 0;
@@ -290,7 +290,7 @@ void OnceUser::end_work(Call& call) {
   call.is_noted = false;
 }
 
-// What is sent to the resource arrives some time, whatever becomes of who sent it.
+// A request to the resource arrives at some time, whatever happens to its sender.
 void OnceUser::post(Id id, std::uint64_t work) {
   auto found = calls_.find(id);
   if (found == calls_.end() || found->second.work != work) return;
@@ -351,7 +351,7 @@ void OnceUser::reconcile(ThingId thing, std::function<void()> done) {
     bool is_settled = state->phase == OnceState::Phase::left;
     if (!is_settled && state->phase != OnceState::Phase::busy && uid == 0) return done();
     if (is_settled && value_of(record) == uid) return done();
-    if (!is_settled) {  // a resource without a record, or somebody who may be dead
+    if (!is_settled) {  // a resource without a record, or a process that may be dead
       ++all_.adopted;
       begin(thing, Wish::make, {}, 4 * once_alive, again);
       return;

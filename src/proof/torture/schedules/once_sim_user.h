@@ -1,5 +1,6 @@
 #pragma once
-// One simulated process that creates things once: what Once and its caller do, without coroutines.
+// One simulated process that creates things once: does what Once and its caller do, without
+// coroutines.
 #include <map>
 #include <set>
 #include <string>
@@ -13,19 +14,20 @@
 namespace warren::torture {
 
 inline constexpr auto once_alive = 400ms;
-inline constexpr auto longest_post = 300ms;  // until the resource has heard of it
+inline constexpr auto longest_post = 300ms;  // until the resource has received it
 inline constexpr history::ThingId simulated_things = 2;
 
 std::string thing_name(history::ThingId thing);
 
-// The thing itself, outside of Redis. It has one name, so there is one at most; it remembers the newest
+// The thing itself, outside Redis. It has one name, so at most one exists. It remembers the newest
 // token that it was shown, and refuses an older one.
 struct SimulatedThing {
   std::uint64_t uid = 0;  // 0: there is none
   FencingToken newest{};
   std::uint64_t last_uid = 0;
 
-  // The one that is there now, or nothing: the token is too old. Without a token only a name.
+  // Returns the uid of the existing one, or nullopt if the token is too old. Without a token only
+  // the name protects it.
   std::optional<std::uint64_t> make(FencingToken token);
   bool remove(FencingToken token);
 };
@@ -52,14 +54,14 @@ class OnceUser {
   void miss_messages() { connection_.break_link(sim::Socket::messages); }
   bool is_dead() const { return connection_.is_closed(); }
   Clock::time_point awake_at() const { return awake_at_; }
-  // Wants nothing more by itself.
+  // From now on it wants nothing by itself.
   void retire() { is_retired_ = true; }
   bool is_idle() const { return machine_.flights() == 0; }
-  // Asks for each thing, with time enough.
+  // Asks for each thing, with enough time.
   void ask_for_all();
-  // As a reaper: makes record and resource of this thing agree; then `done`.
+  // Like a reaper: makes record and resource of this thing agree, then calls `done`.
   void reconcile(history::ThingId thing, std::function<void()> done);
-  // With what it knew: the last version that it saw.
+  // With the last version that it saw.
   void refresh_what_it_knew();
 
  private:
@@ -72,11 +74,10 @@ class OnceUser {
     Clock::time_point asked{}, deadline{}, left{};
     OnceStep step{};
     bool is_answered = false;
-    std::uint32_t claim = 0;  // number of the work that is under way; 0: none
-    bool is_noted = false;    // the claim, in the history
+    std::uint32_t claim = 0;  // number of the work under way; 0: none
+    bool is_noted = false;    // the claim is recorded in the history
     Clock::time_point noted_deadline{};
-    std::uint64_t work =
-        0;  // grows when work begins or ends: what belongs to an earlier one is void
+    std::uint64_t work = 0;  // grows when work begins or ends: what belongs to earlier work is void
     std::function<void()> done{};
   };
   Clock::time_point now() const { return all_.world.now(); }

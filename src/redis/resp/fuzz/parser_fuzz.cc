@@ -1,7 +1,7 @@
 // libFuzzer target (scripts/fuzz): arbitrary bytes from a peer, and what must hold for all of them.
 //
-// The first byte chooses how the rest is cut into pieces; what the parser makes of it must not
-// depend on that. Every reply it gives must survive being written and read again.
+// The first byte chooses how the rest is cut into pieces. The parser's result must not depend on
+// that. Every reply it returns must survive being encoded and parsed again.
 #include <algorithm>
 #include <cstdint>
 #include <string>
@@ -27,8 +27,8 @@ void hold(bool condition) {
   if (!condition) __builtin_trap();
 }
 
-// Copies each piece, with what is left of the last, to memory of just that size: reading beyond it
-// is then seen by the address sanitizer.
+// Copies each piece, with the rest of the last one, into memory of exactly that size, so that the
+// address sanitizer detects any read beyond it.
 Outcome parse(std::string_view bytes, std::size_t piece) {
   Parser parser(limits);
   Outcome outcome;
@@ -57,7 +57,7 @@ Outcome parse(std::string_view bytes, std::size_t piece) {
   return outcome;
 }
 
-// The limits hold for what was built, too.
+// The limits also hold for the replies that were built.
 void check_bounds(const Reply& reply, std::size_t depth) {
   hold(depth <= limits.depth);
   hold(reply.text.size() <= limits.bulk_bytes);

@@ -54,7 +54,7 @@ Async<> PrintDriver::set(ScaleWish wish) {
 }
 
 awaitable<void> autoscale(AutoscaleTerms terms, ScaleDriver& driver) {
-  HttpPool pool(co_await asio::this_coro::executor, {.most_connections = 1});
+  HttpPool pool(co_await asio::this_coro::executor, {.most_connections = 1, .tls = terms.tls});
   std::size_t last = 0;
   for (;;) {
     auto wish = co_await ask(pool, terms);

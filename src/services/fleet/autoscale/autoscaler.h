@@ -43,6 +43,7 @@ class PrintDriver : public ScaleDriver {
 struct AutoscaleTerms {
   HttpUrl router;
   std::string token = {};
+  std::optional<TlsContext> tls = {};  // for a router at https://
   std::size_t least = 1, most = 100;
   std::chrono::milliseconds look = 2s;
 };

@@ -84,10 +84,19 @@ Fetcher::Fetcher(asio::any_io_executor executor, Mirrors mirrors, FetcherSetting
 
 Fetcher::~Fetcher() { pool_.join(); }
 
-Async<Resolved> Fetcher::resolve(FetchOrder order) {
-  // Polling waits for no fetch of the same repository.
-  auto slot = co_await slots_.acquire(order.url.host(), "?" + order.url.repo_id(), order.deadline);
-  if (!slot) co_return std::unexpected(slot.error());
+Async<Slot> Fetcher::wait_for_slot(RemoteUrl url, Clock::time_point deadline) {
+  co_return co_await slots_.acquire(url.host(), url.repo_id(), deadline);
+}
+
+Async<Resolved> Fetcher::resolve(FetchOrder order, const Slot* slot) {
+  std::optional<Slot> own;
+  if (!slot) {
+    // Polling waits for no fetch of the same repository.
+    auto granted =
+        co_await slots_.acquire(order.url.host(), "?" + order.url.repo_id(), order.deadline);
+    if (!granted) co_return std::unexpected(granted.error());
+    own.emplace(*std::move(granted));
+  }
   auto stop = Stop::create();
   if (!stop) co_return std::unexpected(stop.error());
   order.deadline = std::min(order.deadline, Clock::now() + resolve_time_);
@@ -95,9 +104,13 @@ Async<Resolved> Fetcher::resolve(FetchOrder order) {
   co_return co_await stoppable(pool_, *stop, std::move(work));
 }
 
-Async<Fetched> Fetcher::fetch(FetchOrder order) {
-  auto slot = co_await slots_.acquire(order.url.host(), order.url.repo_id(), order.deadline);
-  if (!slot) co_return std::unexpected(slot.error());
+Async<Fetched> Fetcher::fetch(FetchOrder order, const Slot* slot) {
+  std::optional<Slot> own;
+  if (!slot) {
+    auto granted = co_await wait_for_slot(order.url, order.deadline);
+    if (!granted) co_return std::unexpected(granted.error());
+    own.emplace(*std::move(granted));
+  }
   auto stop = Stop::create();
   if (!stop) co_return std::unexpected(stop.error());
   auto work = fetch_now(mirrors_, credentials_, std::move(order), stop->descriptor());

@@ -40,9 +40,11 @@ class Fetcher {
   Fetcher(const Fetcher&) = delete;
   Fetcher& operator=(const Fetcher&) = delete;
 
-  // What the refs are at the remote now: for polling. Takes a slot as well.
-  Async<Resolved> resolve(FetchOrder order);
-  Async<Fetched> fetch(FetchOrder order);
+  // One slot for several steps about the same repository. A step that is given no slot takes its own.
+  Async<Slot> wait_for_slot(RemoteUrl url, Clock::time_point deadline);
+  // What the refs are at the remote now: for polling.
+  Async<Resolved> resolve(FetchOrder order, const Slot* slot = nullptr);
+  Async<Fetched> fetch(FetchOrder order, const Slot* slot = nullptr);
   // What is here already, without the remote and without a slot.
   Async<Fetched> find(RemoteUrl url, std::string commit, Clock::time_point deadline);
 

@@ -24,8 +24,9 @@ struct Source {
   std::string folder, repo;
   std::map<std::string, std::string> commits;
   std::string head;
-  search::SourceLimits limits;
+  search::UpdateTerms terms;
   std::shared_ptr<Warming> warming = {};
+  std::function<void()> on_begin = {};  // called on the pool when reading begins
 };
 
 // By commit, so that a fetch by somebody else meanwhile changes nothing; shown by the names of refs.
@@ -37,7 +38,7 @@ Result<Listing> list(const Source& source) {
     if (name.starts_with("refs/heads/")) name = name.substr(11);
     names.push_back(std::move(name));
   }
-  auto listing = search::list_repository(source.folder, std::move(commits), source.limits);
+  auto listing = search::list_repository(source.folder, std::move(commits), source.terms.limits);
   if (!listing) return listing;
   listing->source.name = source.repo;
   listing->source.branches = std::move(names);
@@ -48,6 +49,20 @@ std::uint64_t text_bytes(const Listing& listing) {
   std::uint64_t bytes = 0;
   for (const auto& entry : listing.entries) bytes += entry.size;
   return bytes;
+}
+
+// The files to read, and the memory that building them needs.
+struct Survey {
+  Listing listing;
+  std::uint64_t text_bytes = 0, peak_bytes = 0;
+};
+Result<Survey> survey(const Source& source, const SegmentListPtr& current) {
+  auto listing = list(source);
+  if (!listing) return std::unexpected(listing.error());
+  Survey found{*std::move(listing)};
+  found.text_bytes = text_bytes(found.listing);
+  found.peak_bytes = search::forecast_update(found.listing, current, source.terms).peak;
+  return found;
 }
 
 // Each segment by itself; one that has it already stays. Sealed, so that damage can be seen.
@@ -64,7 +79,9 @@ Result<SegmentListPtr> each_segment(const SegmentListPtr& segments, Step step) {
 
 Result<SegmentListPtr> read(const Source& source, Listing listing, SegmentListPtr current,
                             BuildTerms build) {
-  search::UpdateTerms terms{.build = std::move(build), .limits = source.limits};
+  source.on_begin();
+  auto terms = source.terms;
+  terms.build = std::move(build);
   const auto all = static_cast<double>(std::max<std::uint64_t>(text_bytes(listing), 1));
   std::uint64_t bytes = 0;
   auto read_texts = [&](std::span<const search::TreeEntry> entries,
@@ -116,29 +133,48 @@ Async<> FleetNode::bring(Owned& owned) {
   if (!remote) co_return std::unexpected(remote.error());
   auto shown = co_await show_again(owned);
   if (!shown) co_return shown;
-  if (!owned.is_ready) owned.warming->enter(Phase::fetching, Clock::now());
+  auto fetching = owned.journey.step("fleet.fetch");
+  std::optional<Slot> slot;
+  if (!owned.is_ready) {
+    auto granted = co_await wait_to_fetch(owned, remote->url);
+    if (!granted) end_step(fetching, granted);
+    if (!granted) co_return std::unexpected(granted.error());
+    slot.emplace(*std::move(granted));
+  }
   FetchOrder order{remote->url};
   if (!owned.spec.refs.empty()) order.refs = owned.spec.refs;
   order.deadline = Clock::now() + settings_.fetch_time;
-  auto fetching = owned.journey.step("fleet.fetch");
-  auto resolved = co_await fetcher_->resolve(std::move(order));
+  auto resolved = co_await fetcher_->resolve(std::move(order), slot ? &*slot : nullptr);
   if (!resolved) end_step(fetching, resolved);
   if (!resolved && resolved.error().code == Errc::not_found) owned.gone = resolved.error().what;
   if (!resolved) co_return std::unexpected(resolved.error());
   if (resolved->is_moved) co_await follow_move(owned, remote->url, resolved->url);
   if (resolved->commits.empty())
     co_return fail(Errc::not_found, "{} has none of the refs that are wanted", owned.spec.url);
+  // A slot belongs to one host, and must not be held while a snapshot is read from disk.
+  if (snapshots_ || resolved->is_moved) slot.reset();
   co_await recall(owned);
   auto found = held_.find(owned.repo);
   bool is_current = found != held_.end() && found->second.commits == resolved->commits &&
                     found->second.reindex == owned.spec.reindex && found->second.has_index;
   auto url = resolved->is_moved ? resolved->url : remote->url;
   if (!is_current)
-    co_return co_await bring_new(owned, std::move(url), *std::move(resolved), std::move(fetching));
+    co_return co_await bring_new(owned, std::move(url), *std::move(resolved), std::move(slot),
+                                 std::move(fetching));
+  slot.reset();
   fetching.reset();
+  owned.peak_bytes = 0;
   if (owned.is_ready) co_return ok;
   auto held = found->second;
   co_return co_await publish(owned, std::move(held));
+}
+
+// The row's phase is `waiting` until the slot is granted.
+Async<Slot> FleetNode::wait_to_fetch(Owned& owned, RemoteUrl url) {
+  enter(owned, Phase::waiting);
+  auto slot = co_await fetcher_->wait_for_slot(std::move(url), Clock::now() + settings_.fetch_time);
+  if (slot) enter(owned, Phase::fetching);
+  co_return slot;
 }
 
 // What the last owner showed is still in memory here: it answers at once, whatever its origin does. New
@@ -148,14 +184,14 @@ Async<> FleetNode::show_again(Owned& owned) {
   auto found = held_.find(owned.repo);
   if (found == held_.end() || !found->second.segments) co_return ok;
   auto held = found->second;
-  bool is_same =
-      held.reindex == owned.spec.reindex && held.note(Phase::serving).commit_hash == owned.noted;
+  bool is_same = held.reindex == owned.spec.reindex &&
+                 held.note(Phase::serving).commit_hash == owned.last.commit_hash;
   if (owned.is_ready ? owned.is_told : !is_same) co_return ok;
   co_return co_await publish(owned, std::move(held));
 }
 
 Async<> FleetNode::bring_new(Owned& owned, RemoteUrl url, Resolved resolved,
-                             std::optional<Span> fetching) {
+                             std::optional<Slot> slot, std::optional<Span> fetching) {
   if (!owned.journey.is_on()) {
     owned.journey.begin(tracer_, "fleet.update", owned.repo);
     fetching = owned.journey.step("fleet.fetch");
@@ -169,8 +205,14 @@ Async<> FleetNode::bring_new(Owned& owned, RemoteUrl url, Resolved resolved,
     auto published = co_await publish(owned, std::move(old));
     if (!published) co_return published;
   }
+  if (!owned.is_ready && !slot) {
+    auto granted = co_await wait_to_fetch(owned, url);
+    if (!granted) co_return std::unexpected(granted.error());
+    slot.emplace(*std::move(granted));
+  }
+  // This write fails if another node has the row by now; then nothing is fetched.
   if (!owned.is_ready) {
-    auto written = co_await write(owned, RowState::claimed, held.note(Phase::fetching));
+    auto written = co_await note_phase(owned, Phase::fetching);
     if (!written) co_return written;
   }
   auto begin = Clock::now();
@@ -178,7 +220,8 @@ Async<> FleetNode::bring_new(Owned& owned, RemoteUrl url, Resolved resolved,
   order.refs.clear();
   for (const auto& [ref, commit] : resolved.commits) order.refs.push_back(ref);
   order.deadline = begin + settings_.fetch_time;
-  auto fetched = co_await fetcher_->fetch(std::move(order));
+  auto fetched = co_await fetcher_->fetch(std::move(order), slot ? &*slot : nullptr);
+  slot.reset();
   end_step(fetching, fetched);
   if (!fetched) co_return std::unexpected(fetched.error());
   held.fetch_time = since(begin);
@@ -187,15 +230,20 @@ Async<> FleetNode::bring_new(Owned& owned, RemoteUrl url, Resolved resolved,
 
 Async<> FleetNode::build(Owned& owned, Held held, Fetched fetched) {
   auto begin = Clock::now();
-  owned.warming->enter(Phase::reading, begin);
-  Source source{fetched.folder.string(), owned.repo,       fetched.resolved.commits,
-                fetched.resolved.head,   settings_.limits, owned.warming};
+  enter(owned, Phase::fetched);
+  Source source{fetched.folder.string(),      owned.repo,
+                fetched.resolved.commits,     fetched.resolved.head,
+                {.limits = settings_.limits}, owned.warming};
+  source.terms.delta_from = settings_.delta_from;
+  // The pool builds in order: the phase is `reading` only when this build's turn comes.
+  source.on_begin = [mine = owned.shared_from_this(), executor = executor_] {
+    asio::post(executor, [mine] { enter(*mine, Phase::reading); });
+  };
   auto reading = owned.journey.step("fleet.read");
-  auto listing = co_await on_pool(builders_, list, source);
-  if (!listing) end_step(reading, listing);
-  if (!listing) co_return std::unexpected(listing.error());
-  auto text = text_bytes(*listing);
-  auto peak = search::forecast_memory(*listing).peak;
+  auto surveyed = co_await on_pool(builders_, survey, source, held.segments);
+  if (!surveyed) end_step(reading, surveyed);
+  if (!surveyed) co_return std::unexpected(surveyed.error());
+  auto text = surveyed->text_bytes, peak = surveyed->peak_bytes;
   owned.peak_bytes = shelf_.reserve(owned.repo, peak) ? 0 : peak;
   if (owned.peak_bytes > 0)
     co_return fail(Errc::overloaded, "needs {} bytes, and {} are free", peak, shelf_.free());
@@ -203,7 +251,7 @@ Async<> FleetNode::build(Owned& owned, Held held, Fetched fetched) {
   bool is_first = !held.has_index;
   BuildTerms terms{.memory_bytes = peak, .threads = 1, .with_index = !is_first};
   auto segments =
-      co_await on_pool(builders_, read, source, *std::move(listing), held.segments, terms);
+      co_await on_pool(builders_, read, source, std::move(surveyed->listing), held.segments, terms);
   end_step(reading, segments);
   if (!segments) co_return std::unexpected(segments.error());
   held.segments = *std::move(segments);
@@ -256,11 +304,15 @@ Async<> FleetNode::publish(Owned& owned, Held held) {
   held_[owned.repo] = std::move(held);
   owned.is_ready = true;
   owned.is_told = false;
+  owned.phase_changed->notify();
   owned.journey.on_ready();
   auto telling = owned.journey.step("fleet.ready");
+  // A note about an earlier phase must not arrive after this one.
+  while (owned.is_noting) co_await owned.phase_changed->wait();
   auto written = co_await write(owned, RowState::ready, note);
   end_step(telling, written);
   owned.is_told = written.has_value();
+  if (written) owned.noted_lacks = 0;
   co_return written;
 }
 

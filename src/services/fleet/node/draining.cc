@@ -311,7 +311,7 @@ awaitable<void> FleetNode::tell(const Successor& to, HandedOver row) {
 
 Async<HttpReply> FleetNode::ask_peer(std::string endpoint, HttpAsk ask,
                                      Clock::time_point deadline) {
-  auto url = parse_http_url(endpoint);
+  auto url = parse_web_url(endpoint);
   if (!url) co_return std::unexpected(url.error());
   ask.headers += token_header();
   co_return co_await peers_.ask(*std::move(url), std::move(ask), deadline);

@@ -61,7 +61,7 @@ FleetNode::FleetNode(const asio::any_io_executor& executor, Catalog& catalog, No
       metrics_(metrics),
       lanes_(std::max(settings_.threads, 2)),
       builders_(static_cast<std::size_t>(std::max(settings_.builds, 1))),
-      peers_(executor, {.most_body = std::uint64_t{1} << 40}),
+      peers_(executor, {.most_body = std::uint64_t{1} << 40, .tls = settings_.peer_tls}),
       claims_({.node = settings_.lease.name,
                .seed = static_cast<std::uint64_t>(Clock::now().time_since_epoch().count())}),
       shelf_(settings_.shelf),
@@ -173,7 +173,7 @@ awaitable<void> FleetNode::look_for_work(TaskGroup& tasks, const NodeSession& se
   }
   claims_.on_nodes(candidates_of(*nodes));
   claims_.on_offers(Clock::now(), offers_of(*rows));
-  shelf_.want_room(claims_.lacks_room());
+  shelf_.want_room(std::max(claims_.lacks_room(), updates_lack_room()));
   co_await claim_what_is_due(tasks, session);
 }
 
@@ -208,6 +208,8 @@ std::vector<Offer> FleetNode::offers_of(const std::vector<Row>& rows) {
     auto offer = offer_of(row.key, std::string(parts->repo), row.rank, *note);
     offer.is_here = held_.contains(offer.repo);
     offer.is_ours = owns(offer.repo);
+    offer.is_pinned = spec->is_pinned;
+    offer.was_evicted = shelf_.was_evicted(now, offer.repo);
     offer.zones = claims_.zones_of(owners_.beside(row.key));
     offered_[row.key] = row;
     auto seen = before.find(row.key);
@@ -252,11 +254,11 @@ awaitable<void> FleetNode::try_claim(TaskGroup& tasks, NodeSession session, Offe
   owned->repo = offer.repo;
   owned->spec = *parse_spec(row.spec);
   owned->attempts = row.attempts;
-  auto note = parse_note(row.note).value_or(RepoNote());
-  owned->noted = note.commit_hash;
-  owned->warming = std::make_shared<Warming>(std::chrono::milliseconds(note.fetch_ms),
-                                             std::chrono::milliseconds(note.index_ms));
+  owned->last = parse_note(row.note).value_or(RepoNote());
+  owned->warming = std::make_shared<Warming>(std::chrono::milliseconds(owned->last.fetch_ms),
+                                             std::chrono::milliseconds(owned->last.index_ms));
   owned->changed = std::make_unique<Event>(executor_);
+  owned->phase_changed = std::make_unique<Event>(executor_);
   auto latency = Clock::now() - offered_since_.at(offer.key);
   owned->claim_latency = std::chrono::duration_cast<std::chrono::milliseconds>(latency);
   claim_latencies_.observe(static_cast<double>(owned->claim_latency.count()));
@@ -269,6 +271,7 @@ awaitable<void> FleetNode::try_claim(TaskGroup& tasks, NodeSession session, Offe
   log::info("fleet.claimed", "repo", owned->repo, "key", offer.key, "epoch",
             to_string(owned->claim.epoch));
   tasks.start("fleet.own", own(owned));
+  tasks.start("fleet.note", note_phases(owned));
 }
 
 // What others change in our rows: a pin, another ref, the wish to have it indexed again, its removal.
@@ -377,12 +380,13 @@ awaitable<void> FleetNode::own(OwnedPtr owned) {
       owned->journey.end(brought);
       shelf_.unreserve(owned->repo);
       co_await heed_origin(*owned);
+      co_await note_what_is_lacked(*owned);
       if (!brought) {
         log::warn("fleet.not_served", "repo", owned->repo, "why", brought.error().what);
         // What is served already goes on being served: the next poll may do better.
         if (!owned->is_ready) {
           Release how{.error = valid_utf8(brought.error().what),
-                      .wait = pause_after(owned->attempts)};
+                      .wait = claims_.pause(owned->attempts)};
           if (owned->peak_bytes > 0) how.note = to_json(with_peak({}, owned->peak_bytes));
           co_await give_back(*owned, std::move(how));
           co_return;
@@ -415,6 +419,7 @@ void FleetNode::forget(const Owned& owned) {
   auto found = owned_.find(owned.claim.key);
   if (found == owned_.end() || found->second.get() != &owned) return;
   owned_.erase(found);
+  owned.phase_changed->notify();
   rows_changed_.notify();
 }
 
@@ -455,6 +460,7 @@ awaitable<void> FleetNode::mind_memory() {
   for (;;) {
     co_await sleep_for(is_demoting ? 20ms : 1s);
     busy_.look(Clock::now());
+    wake_who_has_room_now();
     auto demoted = shelf_.counters().demoted;
     auto step = shelf_.next(Clock::now());
     is_demoting = false;

@@ -52,7 +52,8 @@ struct NodeSettings {
   std::string zone = {};
   std::string endpoint = {};  // where routers reach it; empty: where it listens
   HttpTerms http = {};
-  std::string token = {};  // that routers show; empty: none is asked for
+  std::string token = {};                   // that routers show; empty: none is asked for
+  std::optional<TlsContext> peer_tls = {};  // for nodes whose endpoint is https://
   ShelfTerms shelf = {};
   UrlRules rules = {};
   FetcherSettings fetching = {};
@@ -60,6 +61,7 @@ struct NodeSettings {
   int builds = 1;   // at once
   int threads = 2;  // that look for matches
   bool with_symbols = true;
+  std::size_t delta_from = search::UpdateTerms().delta_from;  // bytes of text
   std::chrono::milliseconds poll = 30s;          // for new commits, plus up to a quarter by chance
   std::chrono::milliseconds look = 1s;           // for rows on offer
   std::chrono::milliseconds verify = 5min;       // all that is in memory, once in so long
@@ -96,13 +98,16 @@ class FleetNode {
 
  private:
   // A row that is ours in this life.
-  struct Owned {
+  struct Owned : std::enable_shared_from_this<Owned> {
     Claim claim;
     std::string repo;
     RepoSpec spec;
-    std::uint32_t attempts = 0;    // before us
-    std::string noted = {};        // the commits that its last owner showed
-    std::uint64_t peak_bytes = 0;  // what there was no room for
+    std::uint32_t attempts = 0;       // before us
+    RepoNote last = {};               // of its previous owner
+    std::uint64_t peak_bytes = 0;     // of the build that found no room; 0: none did
+    std::uint64_t noted_lacks = 0;    // the same, as the catalog knows it
+    std::optional<Phase> noted = {};  // the last phase written to the catalog
+    bool is_noting = false;           // a phase is being written
     bool is_ready = false;
     bool is_told = false;                   // the catalog has heard of what is shown
     bool leaves = false;                    // it is to be given back
@@ -114,6 +119,7 @@ class FleetNode {
     std::chrono::milliseconds claim_latency = {};  // from when we saw it on offer
     WallClock::time_point served_at = {};          // for people; the epoch: not yet
     std::unique_ptr<Event> changed;
+    std::unique_ptr<Event> phase_changed;  // or is_ready, is_noting or the owner has
     // Of one that drains: what the next owner may have, and whether the catalog is being told.
     search::SegmentListPtr offered = nullptr;
     bool is_flipping = false;
@@ -151,13 +157,23 @@ class FleetNode {
   awaitable<void> wait_for_reason(Owned& owned);
   Async<> bring(Owned& owned);
   Async<> show_again(Owned& owned);
-  Async<> bring_new(Owned& owned, RemoteUrl url, Resolved resolved, std::optional<Span> fetching);
+  Async<> bring_new(Owned& owned, RemoteUrl url, Resolved resolved, std::optional<Slot> slot,
+                    std::optional<Span> fetching);
+  Async<Slot> wait_to_fetch(Owned& owned, RemoteUrl url);
   Async<> build(Owned& owned, Held held, Fetched fetched);
   Async<> publish(Owned& owned, Held held);
   Async<> write(Owned& owned, RowState state, const RepoNote& note);
   awaitable<void> give_back(Owned& owned, Release how);
   Async<> release(Returns::Due due);
   void forget(const Owned& owned);
+
+  // Notes about rows that are not ready, or lack room for a newer commit: noting.cc.
+  static void enter(Owned& owned, Phase phase);
+  awaitable<void> note_phases(OwnedPtr owned);
+  Async<> note_phase(Owned& owned, Phase phase);
+  awaitable<void> note_what_is_lacked(Owned& owned);
+  std::uint64_t updates_lack_room() const;
+  void wake_who_has_room_now();
 
   // What its origin said of a repository: leaving.cc.
   void on_gone_row(const Row& row);

@@ -60,6 +60,7 @@ Result<FleetNode::OwnedPtr> FleetNode::begin_taking(HandOver offer) {
   coming->spec = *std::move(spec);
   coming->warming = std::make_shared<Warming>(0ms, 0ms);
   coming->changed = std::make_unique<Event>(executor_);
+  coming->phase_changed = std::make_unique<Event>(executor_);
   coming->from = std::move(from);
   coming_[offer.key] = coming;
   tasks_->start("fleet.take", take_over(coming, std::move(offer)));
@@ -124,7 +125,7 @@ Async<search::SegmentListPtr> FleetNode::fetch_segments(const HandOver& offer) {
   auto info =
       from == nodes->end() ? Result<NodeInfo>(fail(Errc::not_found, "")) : parse_info(from->info);
   if (!info) co_return fail(Errc::not_found, "there is no node {}", offer.session);
-  auto url = parse_http_url(info->endpoint);
+  auto url = parse_web_url(info->endpoint);
   if (!url) co_return fail(Errc::not_found, "{}", url.error().what);
   auto list = std::make_shared<search::SegmentList>();
   for (std::size_t part = 0; part < offer.sizes.size(); ++part) {

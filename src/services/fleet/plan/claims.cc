@@ -40,16 +40,20 @@ void Claims::on_offers(Clock::time_point now, std::vector<Offer> offers) {
 
 void Claims::take_place(Clock::time_point now, const Candidate* us, Seen& seen) {
   const auto& offer = seen.offer;
-  // For what people wait for a node may make room: so all of them have a place.
-  auto bytes = offer.is_here || offer.demand > 0 ? 0 : offer.bytes;
-  seen.can_never = offer.is_ours || !us || us->free_bytes < bytes ||
+  // A node may make room for what is wanted: so every node has a place.
+  auto bytes = offer.is_here || offer.is_wanted() ? 0 : offer.bytes;
+  seen.is_left = offer.was_evicted && !offer.is_here && !offer.is_wanted() &&
+                 nodes_.others_admit(terms_.node, offer.bytes);
+  seen.can_never = offer.is_ours || seen.is_left || !us || us->free_bytes < bytes ||
                    (!offer.is_here && us->budget_bytes < offer.bytes);
   // If nobody has room for it, whoever could free most demotes for it; if people wait for it, everybody
   // whose turn has come and gone.
   auto need = offer.is_here || offer.is_ours || !us ? 0 : offer.bytes;
-  bool could = need > lacks_room_ && us->free_bytes < need && need <= us->could_free();
-  bool is_asked_for = offer.demand > 0 && seen.is_refused;
-  if (could && (is_asked_for || (nodes_.roomiest() == us && !nodes_.has_room(need))))
+  // Before others are evicted for a pinned repository, all of them are demoted.
+  bool could = need > lacks_room_ && us->free_bytes < need &&
+               (need <= us->could_free() || (offer.is_pinned && need <= us->budget_bytes));
+  bool is_refused = offer.is_wanted() && seen.is_refused;
+  if (could && (is_refused || (nodes_.roomiest() == us && !nodes_.has_room(need))))
     lacks_room_ = need;
   if (seen.can_never || seen.turn != Clock::time_point{}) return;  // an earlier look gave its turn
   auto rank = offer.is_here ? 0 : *nodes_.place(terms_.node, offer.repo, bytes, offer.zones);
@@ -106,12 +110,17 @@ Clock::time_point Claims::wake_at() const {
   return wake;
 }
 
+std::chrono::milliseconds Claims::pause(std::uint32_t attempts) {
+  return pause_after(attempts, static_cast<double>(random_() >> 11) * 0x1p-53);
+}
+
 std::string Claims::why_not(Clock::time_point now, const std::string& key,
                             std::uint64_t free_bytes) const {
   auto found = seen_.find(key);
   if (found == seen_.end()) return "it is not on offer";
   const auto& seen = found->second;
   if (seen.offer.is_ours) return "this node has another replica of it";
+  if (seen.is_left) return "it was evicted here not long ago, and another node has room";
   if (!seen.offer.is_here && seen.offer.bytes > free_bytes)
     return fmt::format("it needs {} bytes, and {} are free", seen.offer.bytes, free_bytes);
   if (seen.can_never) return fmt::format("no node has {} bytes free", seen.offer.bytes);
@@ -142,8 +151,8 @@ RepoNote with_peak(RepoNote note, std::uint64_t peak_bytes) {
 std::optional<std::vector<std::string>> room_for(Clock::time_point now, const Shelf& shelf,
                                                  const Offer& offer) {
   if (offer.is_here || shelf.admits(offer.bytes)) return std::vector<std::string>();
-  if (offer.demand == 0) return std::nullopt;
-  return shelf.room_for(now, {offer.bytes, offer.demand, offer.rebuild_seconds});
+  if (!offer.is_wanted()) return std::nullopt;
+  return shelf.room_for(now, {offer.bytes, offer.demand, offer.rebuild_seconds, offer.is_pinned});
 }
 
 std::string why_refused(const NodeInfo& node, const Offer& offer) {
@@ -151,16 +160,15 @@ std::string why_refused(const NodeInfo& node, const Offer& offer) {
   if (offer.bytes > node.free_bytes())
     return fmt::format("has {:.1f} of {:.1f} MB free", static_cast<double>(node.free_bytes()) / 1e6,
                        static_cast<double>(node.budget_bytes) / 1e6);
-  auto later = static_cast<double>(node.used_bytes + node.reserved_bytes) +
-               static_cast<double>(offer.bytes) / 2;
-  auto admits = ShelfTerms().admit_at;
-  if (offer.demand == 0 && later > admits * static_cast<double>(node.budget_bytes))
-    return fmt::format("would be more than {:.0f} % full", 100 * admits);
+  if (!offer.is_wanted() && !would_admit(node.budget_bytes, node.free_bytes(), offer.bytes))
+    return fmt::format("would be more than {:.0f} % full", 100 * ShelfTerms().admit_at);
   return "";
 }
 
-std::chrono::milliseconds pause_after(std::uint32_t attempts) {
-  return std::min<std::chrono::milliseconds>(5s * (1 << std::min(attempts, 10u)), 10min);
+std::chrono::milliseconds pause_after(std::uint32_t attempts, double chance) {
+  auto usual = std::min<std::chrono::milliseconds>(5s * (1 << std::min(attempts, 10u)), 10min);
+  return std::chrono::milliseconds(
+      static_cast<std::int64_t>(static_cast<double>(usual.count()) * (0.5 + chance)));
 }
 
 }  // namespace warren::fleet

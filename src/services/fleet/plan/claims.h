@@ -7,7 +7,9 @@
 // the right node wins with the first claim made, and the next ones are there when it does not.
 // Whoever has a mirror of the repository on disk waits a fraction of that: bringing it is cheap there.
 //
-// Nothing is claimed that does not fit: the peak of its build is reserved first (Shelf).
+// Nothing is claimed that does not fit: the peak of its build is reserved first (Shelf). A node
+// leaves a repository that it has evicted to the others for a while, unless it is wanted or no other node
+// has room for it.
 #include <functional>
 #include <map>
 #include <optional>
@@ -40,6 +42,11 @@ struct Offer {
   bool is_here = false;     // its text is still in our memory: claiming it costs nothing
   bool is_ours = false;     // we own another slot of it
   bool has_mirror = false;  // on our disk
+  bool is_pinned = false;
+  bool was_evicted = false;  // by this node, not long ago
+
+  // Others may be evicted for it.
+  bool is_wanted() const { return demand > 0 || is_pinned; }
 };
 
 class Claims {
@@ -81,6 +88,8 @@ class Claims {
   bool wants_look() const { return is_cut_off_ && seen_.empty(); }
   // Call next() again by then.
   Clock::time_point wake_at() const;
+  // pause_after() with a random chance.
+  std::chrono::milliseconds pause(std::uint32_t attempts);
 
   // Why an offer is not claimed by us: "its turn comes later: n2 is nearer", "it needs 4.1 GB, and
   // 1.2 GB are free". Empty: it is about to be.
@@ -94,6 +103,7 @@ class Claims {
     Clock::time_point turn{};
     bool is_refused = false;  // there was no room for it
     bool can_never = false;   // we own another slot, or it is larger than what we have free
+    bool is_left = false;     // to other nodes: this one has evicted it
   };
   void take_place(Clock::time_point now, const Candidate* us, Seen& seen);
 
@@ -111,8 +121,8 @@ Offer offer_of(std::string key, std::string repo, std::int64_t rank, const RepoN
 // What is to be said of a row that turned out to be too large: the next one reserves that before it
 // fetches anything.
 RepoNote with_peak(RepoNote note, std::uint64_t peak_bytes);
-// What has to go from the shelf for it; none: it cannot come. For what people ask for others go that are
-// worth less; for the rest nobody does.
+// Which repositories must be evicted for an offer; nullopt if it does not fit even so. Only for a pinned
+// repository, or one that people ask for, are others evicted, and only those that are worth less.
 std::optional<std::vector<std::string>> room_for(Clock::time_point now, const Shelf& shelf,
                                                  const Offer& offer);
 
@@ -121,7 +131,9 @@ std::optional<std::vector<std::string>> room_for(Clock::time_point now, const Sh
 std::string why_refused(const NodeInfo& node, const Offer& offer);
 
 // How long a row that failed so many times is not offered: 5 s, 10 s, 20 s, … 10 minutes, so that what
-// fails for all of them is not tried by each in turn.
-std::chrono::milliseconds pause_after(std::uint32_t attempts);
+// fails for all of them is not tried by each in turn. `chance` (0 to 1)
+// makes it half to one and a half of that, so that rows that failed together, as when a git host was down,
+// are not all retried together.
+std::chrono::milliseconds pause_after(std::uint32_t attempts, double chance);
 
 }  // namespace warren::fleet

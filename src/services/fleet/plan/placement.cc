@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "services/fleet/plan/shelf.h"
+
 namespace warren::fleet {
 
 namespace {
@@ -53,6 +55,12 @@ std::vector<std::string> Placement::zones_of(const std::vector<std::string>& nod
 
 bool Placement::has_room(std::uint64_t bytes) const {
   return std::ranges::any_of(candidates_, [&](const auto& one) { return one.free_bytes >= bytes; });
+}
+
+bool Placement::others_admit(std::string_view node, std::uint64_t bytes) const {
+  return std::ranges::any_of(candidates_, [&](const Candidate& one) {
+    return one.name != node && would_admit(one.budget_bytes, one.free_bytes, bytes);
+  });
 }
 
 const Candidate* Placement::roomiest() const {

@@ -39,6 +39,8 @@ class Placement {
 
   std::size_t size() const { return candidates_.size(); }
   bool has_room(std::uint64_t bytes) const;  // one of them
+  // Whether a node other than this one would claim a repository of this size that nobody asks for.
+  bool others_admit(std::string_view node, std::uint64_t bytes) const;
   // The first of those that could have most free, by demoting all they have; null: there is none.
   const Candidate* roomiest() const;
   const Candidate* find(std::string_view node) const;

@@ -324,12 +324,62 @@ TEST_CASE("of many nodes each looks at more, and again when all that it saw is t
   CHECK(claims.wants_look());
 }
 
-TEST_CASE("what fails is not offered for twice as long each time, and for ten minutes at most") {
-  CHECK(pause_after(0) == 5s);
-  CHECK(pause_after(1) == 10s);
-  CHECK(pause_after(6) == 320s);
-  CHECK(pause_after(7) == 10min);
-  CHECK(pause_after(4'000'000'000u) == 10min);
+TEST_CASE(
+    "what fails is not offered for twice as long each time, for ten minutes at most, and half of "
+    "that "
+    "more or less by chance") {
+  CHECK(pause_after(0, 0.5) == 5s);
+  CHECK(pause_after(1, 0.5) == 10s);
+  CHECK(pause_after(6, 0.5) == 320s);
+  CHECK(pause_after(7, 0.5) == 10min);
+  CHECK(pause_after(4'000'000'000u, 0.5) == 10min);
+  CHECK(pause_after(1, 0) == 5s);
+  CHECK(pause_after(1, 1) == 15s);
+  auto pauses = [](std::uint64_t seed) {
+    Claims claims({.node = "n0", .seed = seed});
+    std::vector<std::chrono::milliseconds> all;
+    for (int i = 0; i < 50; ++i) all.push_back(claims.pause(1));
+    return all;
+  };
+  CHECK(pauses(7) == pauses(7));
+  CHECK(pauses(7) != pauses(8));
+  auto [shortest, longest] = std::ranges::minmax(pauses(7));
+  CHECK(shortest >= 5s);
+  CHECK(shortest < 6s);
+  CHECK(longest > 14s);
+  CHECK(longest <= 15s);
+}
+
+TEST_CASE("what a node has evicted it leaves to the others for ten minutes, if one has room") {
+  Shelf shelf({.budget_bytes = 100 * mb});
+  shelf.put(start, "r", {.bytes = 10 * mb});
+  CHECK_FALSE(shelf.was_evicted(start, "r"));
+  shelf.on_evicted(start, "r");
+  CHECK(shelf.was_evicted(start + 9min, "r"));
+  CHECK_FALSE(shelf.was_evicted(start + 10min, "r"));
+
+  auto all = nodes(2);
+  all[1].free_bytes = 40 * mb;
+  Offer offer{.key = "r#0", .repo = "r", .bytes = 20 * mb, .was_evicted = true};
+  auto would_claim = [&](const Offer& what) {
+    auto claims = claims_of("n0", all);
+    claims.on_offers(start, {what});
+    return claims.next(start + 1s, 100 * mb).has_value();
+  };
+  CHECK_FALSE(would_claim(offer));
+  auto claims = claims_of("n0", all);
+  claims.on_offers(start, {offer});
+  CHECK(claims.why_not(start, "r#0", 100 * mb).contains("evicted here"));
+  auto asked_for = offer;
+  asked_for.demand = 1;
+  CHECK(would_claim(asked_for));
+  auto pinned = offer;
+  pinned.is_pinned = true;
+  CHECK(would_claim(pinned));
+  all[1].free_bytes = 19 * mb;
+  CHECK(would_claim(offer));
+  all.pop_back();
+  CHECK(would_claim(offer));
 }
 
 TEST_CASE("an offer takes what its last owner said of it, and what was too large says how large") {
@@ -403,6 +453,38 @@ TEST_CASE("only for what people ask for does anybody go") {
   offer.bytes = 1000 * mb;
   offer.is_here = true;
   CHECK(room_for(now, shelf, offer)->empty());
+}
+
+TEST_CASE("for what is pinned others go, though nobody asks for it and they are asked for often") {
+  Shelf shelf({.budget_bytes = 100 * mb});
+  shelf.put(start, "a", {.bytes = 40 * mb, .is_warm = true});
+  shelf.put(start, "b", {.bytes = 40 * mb, .is_warm = true, .is_pinned = true});
+  auto now = start + 10min;
+  for (int i = 0; i < 1000; ++i) shelf.on_served(now, "a");
+  Offer offer{.key = "r#0", .repo = "r", .bytes = 30 * mb};
+  CHECK_FALSE(room_for(now, shelf, offer));
+  offer.is_pinned = true;
+  CHECK(*room_for(now, shelf, offer) == std::vector<std::string>{"a"});
+  offer.bytes = 70 * mb;  // it would fit only without the other pinned one
+  CHECK_FALSE(room_for(now, shelf, offer));
+  offer.bytes = 30 * mb;
+  CHECK_FALSE(room_for(start + 1min, shelf, offer));  // "a" is too young to go
+
+  // Every node has a turn for it, and a node that refuses it demotes for it.
+  auto all = nodes(2, 20 * mb);
+  all[0].hot_bytes = 40 * mb;
+  all[1].hot_bytes = 75 * mb;
+  auto claims = claims_of("n0", all);
+  claims.on_offers(start, {offer});
+  CHECK_FALSE(claims.next(start + 1s, 20 * mb));
+  claims.on_offers(start + 1s, {offer});
+  CHECK(claims.lacks_room() == 30 * mb);
+  offer.bytes = 90 * mb;  // demoting is not enough, but comes before any eviction
+  claims.on_offers(start + 2s, {offer});
+  CHECK(claims.lacks_room() == 90 * mb);
+  offer.bytes = 30 * mb;
+  NodeInfo info{.endpoint = "", .budget_bytes = 100 * mb, .used_bytes = 70 * mb};
+  CHECK(why_refused(info, offer).empty());
 }
 
 TEST_CASE("why a node refuses an offer can be told from what it says of itself") {

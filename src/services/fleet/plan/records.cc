@@ -12,8 +12,8 @@ namespace {
 
 namespace json = boost::json;
 
-constexpr std::array<std::string_view, 5> phase_names{"waiting", "fetching", "reading", "indexing",
-                                                      "serving"};
+constexpr std::array<std::string_view, 6> phase_names{"waiting", "fetching", "fetched",
+                                                      "reading", "indexing", "serving"};
 
 // One list of members per record serves both ways.
 class Writer {
@@ -125,6 +125,7 @@ void members_of_note(Io& io, Note& note) {
   io.member("index_time_ms", note.index_ms);
   io.member("claim_latency_ms", note.claim_ms);
   io.member("reindex", note.reindex);
+  io.member("lacks_bytes", note.lacks_bytes);
 }
 
 template <class Io, class Info>

@@ -30,7 +30,14 @@ struct RepoSpec {
 };
 
 // Where its owner is with it.
-enum class Phase : std::uint8_t { waiting, fetching, reading, indexing, serving };
+enum class Phase : std::uint8_t {
+  waiting,  // to be fetched
+  fetching,
+  fetched,  // waiting to be read
+  reading,
+  indexing,
+  serving
+};
 std::string_view name(Phase phase);
 
 struct RepoNote {
@@ -45,6 +52,8 @@ struct RepoNote {
   std::uint64_t fetch_ms = 0, index_ms = 0;
   std::uint64_t claim_ms = 0;  // from when its owner saw it on offer to the claim
   std::uint64_t reindex = 0;   // of the spec that it was built for
+  // The memory that a newer commit needs and this node does not have; 0 if it lacks none.
+  std::uint64_t lacks_bytes = 0;
 };
 
 struct NodeInfo {

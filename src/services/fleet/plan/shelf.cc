@@ -15,9 +15,15 @@ double aged(double rate, Clock::duration time) {
 
 }  // namespace
 
+bool would_admit(std::uint64_t budget_bytes, std::uint64_t free_bytes, std::uint64_t peak,
+                 double admit_at) {
+  auto taken = budget_bytes - std::min(free_bytes, budget_bytes);
+  auto later = static_cast<double>(taken) + static_cast<double>(peak) / 2;
+  return peak <= free_bytes && later <= admit_at * static_cast<double>(budget_bytes);
+}
+
 bool Shelf::admits(std::uint64_t peak) const {
-  auto later = static_cast<double>(used() + reserved()) + static_cast<double>(peak) / 2;
-  return peak <= free() && later <= terms_.admit_at * static_cast<double>(budget());
+  return would_admit(budget(), free(), peak, terms_.admit_at);
 }
 
 bool Shelf::reserve(const std::string& repo, std::uint64_t bytes) {
@@ -77,6 +83,11 @@ bool Shelf::on_missed(Clock::time_point now, const std::string& repo) {
   return true;
 }
 
+bool Shelf::was_evicted(Clock::time_point now, const std::string& repo) const {
+  auto found = gone_.find(repo);
+  return found != gone_.end() && now - found->second < terms_.absence;
+}
+
 std::optional<Shelf::Step> Shelf::next(Clock::time_point now) {
   auto part =
       static_cast<double>(used()) / static_cast<double>(std::max<std::uint64_t>(budget(), 1));
@@ -112,7 +123,8 @@ std::optional<std::vector<std::string>> Shelf::room_for(Clock::time_point now,
   if (free() >= bytes) return std::vector<std::string>();
   if (!has_cooled(now) || least_worth(now, true)) return std::nullopt;
   // It is asked for now, which by that policy is worth more than anything before.
-  auto limit = terms_.policy == EvictionPolicy::lru
+  bool is_worth_most = wanted.is_pinned || terms_.policy == EvictionPolicy::lru;
+  auto limit = is_worth_most
                    ? std::numeric_limits<double>::infinity()
                    : worth(static_cast<double>(wanted.queries), wanted.rebuild_seconds, bytes / 2);
   std::vector<std::pair<double, const std::string*>> order;

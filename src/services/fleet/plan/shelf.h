@@ -30,7 +30,12 @@ struct ShelfTerms {
   std::chrono::seconds youth = 300s;      // nobody younger goes
   std::chrono::seconds cool_down = 30s;   // between two evictions, but for evict_at_once_at
   std::chrono::seconds regretted = 900s;  // asked for so soon after its eviction
+  std::chrono::seconds absence = 600s;    // after an eviction other nodes claim first: see Claims
 };
+
+// Whether a node with this much memory takes a build that nobody waits for.
+bool would_admit(std::uint64_t budget_bytes, std::uint64_t free_bytes, std::uint64_t peak,
+                 double admit_at = ShelfTerms().admit_at);
 
 class Shelf {
  public:
@@ -55,6 +60,8 @@ class Shelf {
   void on_served(Clock::time_point now, const std::string& repo);
   // Somebody asked for what is not here. True: it was evicted not long ago.
   bool on_missed(Clock::time_point now, const std::string& repo);
+  // It was evicted here less than `absence` ago.
+  bool was_evicted(Clock::time_point now, const std::string& repo) const;
 
   // So much is to be free for a build: until it is, what is hot is demoted. 0: nothing waits.
   void want_room(std::uint64_t bytes) { wanted_room_ = bytes; }
@@ -77,6 +84,7 @@ class Shelf {
     std::uint64_t bytes = 0;    // the peak of its build
     std::uint64_t queries = 0;  // for it lately
     double rebuild_seconds = 1;
+    bool is_pinned = false;  // worth more than anything that is not pinned
   };
   std::optional<std::vector<std::string>> room_for(Clock::time_point now,
                                                    const Wanted& wanted) const;

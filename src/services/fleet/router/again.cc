@@ -67,7 +67,7 @@ awaitable<Table::Plan> Router::plan_again(const std::vector<Missing>& unanswered
   auto until = Clock::now() + (is_news_due ? Clock::duration(moved_news_time) : other_news_time);
   until = std::min(until, deadline);
   for (;;) {
-    auto plan = table_.plan(names, settings_.zone, suspects());
+    auto plan = table_.plan(names, settings_.zone, suspects(), loads());
     auto is_as_before = [&](const auto& entry) {
       auto before = asked.find(entry.first);
       return before != asked.end() && before->second.key == entry.second.key &&
@@ -89,6 +89,7 @@ awaitable<bool> Router::look_at_nodes() {
   if (!nodes || look < newest_look_) co_return false;
   newest_look_ = look;
   table_.on_nodes(*nodes);
+  std::erase_if(heard_, [&](const auto& entry) { return !table_.nodes().contains(entry.first); });
   knows_nodes_ = true;
   co_return true;
 }

@@ -57,11 +57,11 @@ Async<HttpReply> Router::ask_owner(std::string repo, std::string target, Clock::
   const std::vector<std::string> repos(1, repo);
   for (int attempt = 0; attempt < 2; ++attempt) {
     auto before = table_changes_;
-    auto plan = table_.plan(repos, settings_.zone, suspects());
+    auto plan = table_.plan(repos, settings_.zone, suspects(), loads());
     missing = plan.missing;
     if (plan.routes.empty()) co_return fail(Errc::unavailable, "nobody serves {} just now", repo);
     const auto& route = plan.routes[0];
-    auto url = parse_http_url(route.endpoint);
+    auto url = parse_web_url(route.endpoint);
     if (!url) co_return std::unexpected(url.error());
     HttpAsk ask{"GET", target + "&" + to_query(route.rows[0])};
     ask.headers = node_headers();

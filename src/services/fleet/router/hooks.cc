@@ -69,7 +69,7 @@ awaitable<void> Router::answer_push(std::vector<std::string> repos, HttpAnswer& 
   for (auto& [endpoint, keys] : rows) {
     HttpAsk ask{"POST", "/v1/look", "Content-Type: application/json\r\n" + node_headers(),
                 rows_json(keys)};
-    auto url = parse_http_url(endpoint);
+    auto url = parse_web_url(endpoint);
     if (!url) continue;
     auto reply = co_await pool_.ask(*std::move(url), std::move(ask), Clock::now() + hint_time);
     if (reply && reply->status == 200)

@@ -11,11 +11,32 @@ constexpr auto most_silence = 65s;
 constexpr auto still_loading = "the router has not read the catalog yet: try again";
 constexpr std::size_t most_part_bytes = 64u << 20;  // 8 MB of text, as JSON and as base64
 constexpr std::size_t most_refusal_bytes = 64u << 10;
+// Where there are replicas, a plan is made again after this many queries.
+constexpr int most_plan_uses = 16;
 
 // Whether it could hold something that the query asks for.
 bool concerns(const search::RepoFilter& filter, const Missing& missing) {
   return filter.says(missing.repo) != search::RepoFilter::Verdict::no;
 }
+
+// Counts a search that a node has not answered, for as long as this lives.
+class InFlight {
+ public:
+  InFlight(std::map<NodeSession, std::uint64_t>& all, const NodeSession& session)
+      : all_(all), session_(session) {
+    ++all_[session_];
+  }
+  ~InFlight() {
+    auto found = all_.find(session_);
+    if (--found->second == 0) all_.erase(found);
+  }
+  InFlight(const InFlight&) = delete;
+  InFlight& operator=(const InFlight&) = delete;
+
+ private:
+  std::map<NodeSession, std::uint64_t>& all_;
+  NodeSession session_;
+};
 
 Missing missing_because(std::string repo, const Error& error) {
   switch (error.code) {
@@ -62,7 +83,8 @@ Router::Router(const asio::any_io_executor& executor, Catalog& catalog, RouterSe
       catalog_(catalog),
       settings_(std::move(settings)),
       metrics_(metrics),
-      pool_(executor, {.most_connections = 64, .piece_time = most_silence}),
+      pool_(executor,
+            {.most_connections = 64, .piece_time = most_silence, .tls = settings_.node_tls}),
       scaler_(settings_.scale),
       table_changed_(executor),
       queries_(metrics.counter("warren_fleet_queries_total", "Queries that were answered.")),
@@ -195,63 +217,73 @@ Router::PlanPtr Router::plan_for(const SearchAsk& ask) {
   auto limits = table_.limits_of(ask);
   auto avoided = suspects();
   auto make = [&] {
-    return std::make_shared<const Table::Plan>(table_.plan(limits, settings_.zone, avoided));
+    return std::make_shared<const Table::Plan>(
+        table_.plan(limits, settings_.zone, avoided, loads()));
   };
   if (limits || !avoided.empty()) return make();
-  if (!plan_of_all_ || plan_version_ != table_.version()) plan_of_all_ = make();
+  bool is_old = !plan_of_all_ || plan_version_ != table_.version();
+  // The loads of nodes change with every query.
+  if (is_old || (plan_of_all_->has_choices && plan_uses_ >= most_plan_uses)) {
+    plan_of_all_ = make();
+    plan_uses_ = 0;
+  }
+  ++plan_uses_;
   plan_version_ = table_.version();
   return plan_of_all_;
 }
 
 awaitable<std::vector<Missing>> Router::ask_nodes(const SearchAsk& ask, PlanPtr plan,
                                                   Clock::time_point deadline, Gathered& into) {
-  const auto& routes = plan->routes;
-  std::vector<std::optional<Result<Part>>> answers(routes.size());
+  std::vector<std::vector<Heard>> answers(plan->routes.size());
   struct Call {
     Router& router;
     const SearchAsk& ask;
-    const std::vector<Table::Route>& routes;
+    PlanPtr plan;
     Clock::time_point deadline;
-    std::vector<std::optional<Result<Part>>>& answers;
+    std::vector<std::vector<Heard>>& answers;
     FoundFiles* found;
-  } call{*this, ask, routes, deadline, answers, into.found};
+  } call{*this, ask, plan, deadline, answers, into.found};
   auto body = [](TaskGroup& tasks, Call& all) -> awaitable<bool> {
     auto one = [](Call& of, std::size_t place) -> awaitable<void> {
-      const auto& route = of.routes[place];
-      auto what = of.ask;
-      auto until = of.deadline;
-      if (route.has_other) until = std::min(until, Clock::now() + of.router.settings_.hedge);
-      auto part = co_await of.router.ask_node(route, std::move(what), until, of.found);
-      of.answers[place].emplace(std::move(part));
+      auto what = of.plan;
+      auto heard =
+          co_await of.router.ask_route(of.ask, std::move(what), place, of.deadline, of.found);
+      of.answers[place] = std::move(heard);
     };
-    for (std::size_t i = 0; i < all.routes.size(); ++i) tasks.start("fleet.ask", one(all, i));
+    for (std::size_t i = 0; i < all.answers.size(); ++i) tasks.start("fleet.ask", one(all, i));
     co_await tasks.join();
     co_return true;
   };
   co_await with_group(body, call);
   std::vector<Missing> missing;
-  for (std::size_t i = 0; i < routes.size(); ++i) {
-    const auto& route = routes[i];
-    auto& answer = answers[i];
-    if (answer && *answer) {
-      if ((*answer)->answer.why_incomplete == "time")
-        std::ranges::move(cut_short_of((*answer)->missing, route.repos),
-                          std::back_inserter(into.cut_short));
-      into.parts.push_back(std::move((*answer)->answer));
-      std::ranges::move((*answer)->missing, std::back_inserter(missing));
-      suspects_.erase(route.session);
-      continue;
-    }
-    Error error = answer ? answer->error() : Error{Errc::cancelled, "it was not asked"};
-    if (error.code == Errc::invalid) {
-      into.refused = std::move(error);
-      continue;
-    }
-    log::warn("fleet.node_failed", "session", route.session, "why", error.what);
-    suspects_[route.session] = Clock::now() + settings_.suspicion;
-    for (const auto& repo : route.repos) missing.push_back(missing_because(repo, error));
+  for (std::size_t i = 0; i < answers.size(); ++i) {
+    if (answers[i].empty())
+      answers[i].push_back({plan, i, std::unexpected(Error{Errc::cancelled, "it was not asked"})});
+    for (auto& one : answers[i]) add_heard(std::move(one), into, missing);
   }
   co_return missing;
+}
+
+void Router::add_heard(Heard heard, Gathered& into, std::vector<Missing>& missing) {
+  const auto& route = heard.route();
+  if (heard.part) {
+    auto& part = *heard.part;
+    if (part.answer.why_incomplete == "time")
+      std::ranges::move(cut_short_of(part.missing, route.repos),
+                        std::back_inserter(into.cut_short));
+    into.parts.push_back(std::move(part.answer));
+    std::ranges::move(part.missing, std::back_inserter(missing));
+    suspects_.erase(route.session);
+    return;
+  }
+  auto& error = heard.part.error();
+  if (error.code == Errc::invalid) {
+    into.refused = std::move(error);
+    return;
+  }
+  log::warn("fleet.node_failed", "session", route.session, "why", error.what);
+  suspects_[route.session] = Clock::now() + settings_.suspicion;
+  for (const auto& repo : route.repos) missing.push_back(missing_because(repo, error));
 }
 
 std::vector<NodeSession> Router::suspects() {
@@ -261,6 +293,8 @@ std::vector<NodeSession> Router::suspects() {
   for (const auto& [session, until] : suspects_) sessions.push_back(session);
   return sessions;
 }
+
+NodeLoads Router::loads() { return {outstanding_, ++plans_}; }
 
 void Router::put_loading(HttpAnswer& answer) {
   put_missing(answer, {Errc::unavailable, still_loading}, {});
@@ -273,11 +307,12 @@ std::string Router::node_headers() const {
 
 Async<Part> Router::ask_node(const Table::Route& route, SearchAsk ask, Clock::time_point deadline,
                              FoundFiles* found) {
-  auto url = parse_http_url(route.endpoint);
+  auto url = parse_web_url(route.endpoint);
   if (!url) co_return std::unexpected(url.error());
   ask.rows = route.text;
   ask.repos.reset();  // the rows say it
   ask.repo_ids.reset();
+  InFlight in_flight(outstanding_, route.session);
   auto now = Clock::now();
   ask.timeout =
       std::max(std::chrono::duration_cast<std::chrono::milliseconds>(deadline - now), 1ms);
@@ -291,6 +326,7 @@ Async<Part> Router::ask_node(const Table::Route& route, SearchAsk ask, Clock::ti
   if (!call) co_return std::unexpected(call.error());
   auto reply = co_await (*call)->answer();
   if (!reply) co_return std::unexpected(reply.error());
+  heard_[route.session] = Clock::now();
   if (reply->status == 429) co_return fail(Errc::overloaded, "the node has too much to do");
   if (reply->status == 400) {
     auto why = co_await (*call)->in().rest(most_refusal_bytes);

@@ -39,12 +39,13 @@ struct RouterSettings {
   ScaleTerms scale = {};
   HttpTerms http = {};
   std::string zone = {};
-  std::string token = {};               // that clients show; empty: none is asked for
-  std::string node_token = {};          // shown to nodes
+  std::string token = {};                   // that clients show; empty: none is asked for
+  std::string node_token = {};              // shown to nodes
+  std::optional<TlsContext> node_tls = {};  // for nodes whose endpoint is https://
   std::string hook_secret = {};         // that push hooks are signed with; empty: none are taken
   std::chrono::milliseconds look = 1s;  // at the nodes
-  // A node that has not answered by then is not waited for where another has a replica; and for
-  // `suspicion` after a failure the other is asked first.
+  // If a node has not answered by then, the replicas are asked as well: see hedging.cc. For
+  // `suspicion` after a failure another node is asked first.
   std::chrono::milliseconds hedge = 1s;
   std::chrono::milliseconds suspicion = 5s;
   std::size_t repo_metrics =
@@ -117,6 +118,22 @@ class Router {
   // Adds what the nodes say; gives what none of them did.
   awaitable<std::vector<Missing>> ask_nodes(const SearchAsk& ask, PlanPtr plan,
                                             Clock::time_point deadline, Gathered& into);
+  // What one node answered to one route of a plan.
+  struct Heard {
+    PlanPtr plan;
+    std::size_t place;
+    Result<Part> part;
+    const Table::Route& route() const { return plan->routes[place]; }
+  };
+  void add_heard(Heard heard, Gathered& into, std::vector<Missing>& missing);
+  // Asks the node of this route, and the replicas too if it takes long: hedging.cc.
+  struct Race;
+  awaitable<std::vector<Heard>> ask_route(const SearchAsk& ask, PlanPtr plan, std::size_t place,
+                                          Clock::time_point deadline, FoundFiles* found);
+  awaitable<void> ask_racing(Race& all, std::size_t number);
+  awaitable<void> race(TaskGroup& tasks, Race& all);
+  PlanPtr plan_without(const Table::Route& route);
+  std::vector<Heard> outcome_of(Race& all);
   // What was not answered, once more with what is known by then: see again.cc.
   using Asked = std::map<std::string, AskedRow, std::less<>>;  // by repository
   static Asked asked_of(const Table::Plan& plan);
@@ -142,6 +159,7 @@ class Router {
   static void put_missing(HttpAnswer& answer, const Error& error,
                           const std::vector<Missing>& missing);
   std::vector<NodeSession> suspects();
+  NodeLoads loads();
   void watch_scale();
   std::string scale_json() const;
   HttpServer::Work handle_zoekt(const HttpRequest& request, HttpAnswer& answer);
@@ -166,9 +184,13 @@ class Router {
   Table table_;
   PlanPtr plan_of_all_;             // null: none was made yet
   std::uint64_t plan_version_ = 0;  // of the table that it was made of
+  int plan_uses_ = 0;
+  std::uint64_t plans_ = 0;  // made so far: the seed of the next one
   bool knows_rows_ = false, knows_nodes_ = false;
   std::uint64_t looks_ = 0, newest_look_ = 0;  // at the nodes: begun, and shown in the table
   std::map<NodeSession, Clock::time_point> suspects_;  // and until when
+  std::map<NodeSession, std::uint64_t> outstanding_;   // searches without an answer yet
+  std::map<NodeSession, Clock::time_point> heard_;     // the time of the last answer
   std::map<std::string, Missing> warming_;             // by repository, as of the last look
   Clock::time_point looked_at_warming_ = {};
   Scaler scaler_;

@@ -2,9 +2,20 @@
 
 #include <algorithm>
 #include <set>
-#include <tuple>
 
 namespace warren::fleet {
+
+namespace {
+
+// A different number for each repository, so that equal nodes share them evenly.
+std::uint64_t chance_of(std::string_view repo, std::uint64_t seed) {
+  auto mixed = std::hash<std::string_view>{}(repo) + seed * 0x9e3779b97f4a7c15u;
+  mixed = (mixed ^ (mixed >> 30)) * 0xbf58476d1ce4e5b9u;
+  mixed = (mixed ^ (mixed >> 27)) * 0x94d049bb133111ebu;
+  return mixed ^ (mixed >> 31);
+}
+
+}  // namespace
 
 bool Table::Repo::is_served() const {
   return std::ranges::any_of(
@@ -60,25 +71,32 @@ void Table::remove(std::string_view key) {
   if (repo->second.slots.empty()) repos_.erase(repo);
 }
 
-const Table::Slot* Table::best_slot(const Repo& repo, std::string_view zone,
-                                    const std::vector<NodeSession>& avoided, int& choices) const {
-  using Cost = std::tuple<bool, bool, std::uint64_t>;
-  const Slot* best = nullptr;
-  Cost least;
+void Table::add_choices(const Repo& repo, std::string_view zone,
+                        const std::vector<NodeSession>& avoided, const NodeLoads& loads,
+                        std::vector<Choice>& choices) const {
   for (const auto& [number, slot] : repo.slots) {
     // One that is being handed over answers until it has been.
     if (slot.row.state != RowState::ready && slot.row.state != RowState::draining) continue;
     auto node = nodes_.find(slot.row.owner);
     if (node == nodes_.end()) continue;
-    ++choices;
     const auto& info = node->second.info;
+    auto ours = loads.outstanding.find(slot.row.owner);
+    auto running = ours == loads.outstanding.end() ? 0 : ours->second;
     bool is_avoided = std::ranges::find(avoided, slot.row.owner) != avoided.end();
-    Cost cost{is_avoided, !zone.empty() && info.zone != zone, info.running};
-    if (best && cost >= least) continue;
-    best = &slot;
-    least = cost;
+    choices.push_back(
+        {&slot, std::max(running, info.running), {is_avoided, !zone.empty() && info.zone != zone}});
   }
-  return best;
+}
+
+const Table::Slot* Table::best_of(std::vector<Choice>& choices, std::uint64_t chance) {
+  if (choices.empty()) return nullptr;
+  auto nearest = std::ranges::min_element(choices, {}, &Choice::far)->far;
+  std::erase_if(choices, [&](const Choice& one) { return one.far != nearest; });
+  if (choices.size() == 1) return choices[0].slot;
+  auto count = choices.size();
+  auto first = chance % count;
+  auto second = (first + 1 + (chance >> 32) % (count - 1)) % count;
+  return choices[choices[second].running < choices[first].running ? second : first].slot;
 }
 
 Missing Table::why_missing(const std::string& name, const Repo& repo) const {
@@ -96,7 +114,9 @@ Missing Table::why_missing(const std::string& name, const Repo& repo) const {
     missing.detail = fmt::format("node {} is silent", node_name(slot.row.owner));
   } else {
     missing.reason = "warming";
-    missing.phase = fleet::name(slot.note.phase);
+    // Until the new owner writes its own note, the phase is that of the previous owner.
+    bool is_told = slot.note.phase < Phase::indexing;
+    missing.phase = fleet::name(is_told ? slot.note.phase : Phase::waiting);
   }
   return missing;
 }
@@ -130,12 +150,15 @@ std::optional<std::vector<std::string>> Table::limits_of(const SearchAsk& ask) c
 }
 
 Table::Plan Table::plan(const std::optional<std::vector<std::string>>& repos, std::string_view zone,
-                        const std::vector<NodeSession>& avoided) const {
+                        const std::vector<NodeSession>& avoided, const NodeLoads& loads) const {
   Plan plan;
   std::map<NodeSession, Route> routes;
+  std::vector<Choice> choices;
   auto add = [&](const std::string& name, const Repo& repo) {
-    int choices = 0;
-    const auto* slot = best_slot(repo, zone, avoided, choices);
+    choices.clear();
+    add_choices(repo, zone, avoided, loads, choices);
+    bool has_other = choices.size() > 1;
+    const auto* slot = best_of(choices, has_other ? chance_of(name, loads.seed) : 0);
     if (!slot) {
       plan.missing.push_back(why_missing(name, repo));
       return;
@@ -143,7 +166,8 @@ Table::Plan Table::plan(const std::optional<std::vector<std::string>>& repos, st
     auto& route = routes[slot->row.owner];
     route.rows.push_back({slot->row.key, slot->row.epoch});
     route.repos.push_back(name);
-    route.has_other = route.has_other && choices > 1;
+    route.has_other = route.has_other && has_other;
+    plan.has_choices = plan.has_choices || has_other;
   };
   if (repos) {
     for (const auto& name : *repos) {

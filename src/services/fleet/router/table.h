@@ -13,6 +13,14 @@
 
 namespace warren::fleet {
 
+// What a router knows about nodes apart from the table.
+struct NodeLoads {
+  // Requests that each node has not answered yet. A node's own count is as old as its heartbeat: if
+  // that alone counted, all queries until the next one would go to the same node.
+  std::map<NodeSession, std::uint64_t> outstanding = {};
+  std::uint64_t seed = 0;  // for the choice between equals
+};
+
 class Table {
  public:
   struct Slot {
@@ -50,13 +58,15 @@ class Table {
   struct Plan {
     std::vector<Route> routes;
     std::vector<Missing> missing;
+    bool has_choices = false;  // between replicas: the next plan may differ
   };
   // The repositories that a request is limited to, by name, number or kind; none: it is not.
   std::optional<std::vector<std::string>> limits_of(const SearchAsk& ask) const;
-  // For these repositories, or all. Of several replicas one in our zone, then one on the node with
-  // the fewest queries under way; `avoided` sessions only where there is no other.
+  // For these repositories, or all. Of the replicas in our zone two are picked by chance, and of the
+  // two the one whose node has fewer queries under way: if all routers took the least busy of all, it
+  // would soon be the busiest. `avoided` sessions are used only where there is no other.
   Plan plan(const std::optional<std::vector<std::string>>& repos, std::string_view zone,
-            const std::vector<NodeSession>& avoided = {}) const;
+            const std::vector<NodeSession>& avoided = {}, const NodeLoads& loads = {}) const;
 
   const std::map<std::string, Repo, std::less<>>& repos() const { return repos_; }
   const std::map<std::string, Leaving, std::less<>>& leaving() const { return leaving_; }
@@ -67,8 +77,16 @@ class Table {
  private:
   void put(const Row& row);
   void remove(std::string_view key);
-  const Slot* best_slot(const Repo& repo, std::string_view zone,
-                        const std::vector<NodeSession>& avoided, int& choices) const;
+  struct Choice {
+    const Slot* slot;
+    std::uint64_t running;      // queries under way on its node
+    std::pair<bool, bool> far;  // avoided, in another zone
+  };
+  // The replicas that can answer.
+  void add_choices(const Repo& repo, std::string_view zone, const std::vector<NodeSession>& avoided,
+                   const NodeLoads& loads, std::vector<Choice>& choices) const;
+  // Picks one of the nearest, and removes the others from the list.
+  static const Slot* best_of(std::vector<Choice>& choices, std::uint64_t chance);
   Missing why_missing(const std::string& name, const Repo& repo) const;
 
   std::map<std::string, Repo, std::less<>> repos_;

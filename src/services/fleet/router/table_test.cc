@@ -70,7 +70,7 @@ TEST_CASE("what nobody can be asked for is named, with the reason") {
   auto failed = row("f#0", RowState::failed, "");
   failed.error = "no such ref";
   table.on_changes(all({row("u#0", RowState::free, ""), failed,
-                        row("w#0", RowState::claimed, "n1/1", Phase::indexing),
+                        row("w#0", RowState::claimed, "n1/1", Phase::reading),
                         row("s#0", RowState::ready, "n9/1")}));
   table.on_nodes({node("n1/1")});
   auto plan = table.plan({}, "");
@@ -79,7 +79,9 @@ TEST_CASE("what nobody can be asked for is named, with the reason") {
   CHECK(plan.missing[0] == Missing{"f", "unclaimed", "", "no such ref"});
   CHECK(plan.missing[1] == Missing{"s", "unreachable", "", "node n9 is silent"});
   CHECK(plan.missing[2] == Missing{"u", "unclaimed", "", ""});
-  CHECK(plan.missing[3] == Missing{"w", "warming", "indexing", ""});
+  CHECK(plan.missing[3] == Missing{"w", "warming", "reading", ""});
+  table.on_changes({{row("w#0", RowState::claimed, "n1/1", Phase::serving)}, {}, "q", false});
+  CHECK(table.plan({}, "").missing.at(3) == Missing{"w", "warming", "waiting", ""});
   auto unknown = table.plan(std::vector<std::string>{"x"}, "");
   CHECK(unknown.missing.at(0) == Missing{"x", "unknown", "", ""});
 }
@@ -96,6 +98,44 @@ TEST_CASE("of several replicas the nearest is asked, then the one with the least
   CHECK(table.plan({}, "").routes.at(0).has_other);
   table.on_nodes({node("n1/1")});
   CHECK_FALSE(table.plan({}, "").routes.at(0).has_other);
+}
+
+TEST_CASE(
+    "of replicas that are equally near two are compared, by what their nodes have to do now") {
+  Table table;
+  table.on_changes(all({row("a#0", RowState::ready, "n1/1"), row("a#1", RowState::ready, "n2/1"),
+                        row("b#0", RowState::ready, "n1/1"), row("b#1", RowState::ready, "n2/1"),
+                        row("b#2", RowState::ready, "n3/1")}));
+  table.on_nodes({node("n1/1"), node("n2/1"), node("n3/1")});
+  NodeLoads loads;
+  auto asked = [&](const char* repo) {
+    ++loads.seed;
+    return table.plan(std::vector<std::string>{repo}, "", {}, loads).routes.at(0).session;
+  };
+  // No node answers, and no heartbeat tells what they have to do.
+  for (int i = 0; i < 100; ++i) ++loads.outstanding[asked("a")];
+  CHECK(loads.outstanding["n1/1"] == 50);
+  CHECK(loads.outstanding["n2/1"] == 50);
+  // Equal nodes share the queries.
+  loads.outstanding.clear();
+  std::map<NodeSession, int> times;
+  for (int i = 0; i < 300; ++i) ++times[asked("a")];
+  CHECK(times["n1/1"] > 90);
+  CHECK(times["n2/1"] > 90);
+  // Of three, the least busy gets most of the queries but not all, and the busiest none.
+  loads.outstanding = {{"n1/1", 1}, {"n2/1", 5}, {"n3/1", 9}};
+  times.clear();
+  for (int i = 0; i < 300; ++i) ++times[asked("b")];
+  CHECK(times["n1/1"] > 150);
+  CHECK(times["n2/1"] > 50);
+  CHECK(times["n3/1"] == 0);
+  // A node's own count matters too: other routers ask it as well.
+  loads.outstanding.clear();
+  table.on_nodes({node("n1/1", "", 4), node("n2/1")});
+  CHECK(asked("a") == "n2/1");
+  loads.outstanding["n2/1"] = 7;
+  CHECK(asked("a") == "n1/1");
+  CHECK(table.plan({}, "", {}, loads).has_choices);
 }
 
 TEST_CASE("changes are followed, and what cannot be read is counted, not believed") {

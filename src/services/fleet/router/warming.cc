@@ -28,7 +28,7 @@ std::set<std::string> Router::owners_of(const std::vector<Missing>& missing) con
 }
 
 awaitable<void> Router::look_at_owner(std::string endpoint, Clock::time_point deadline) {
-  auto url = parse_http_url(endpoint);
+  auto url = parse_web_url(endpoint);
   if (!url) co_return;
   HttpAsk ask{"GET", "/v1/warming"};
   ask.headers = node_headers();

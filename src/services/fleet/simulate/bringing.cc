@@ -177,7 +177,7 @@ void ModelNode::fail_to_bring(int row, std::uint64_t task, std::string why, std:
   process_->shelf.unreserve(stage_.repo_of(row).name);
   if (owned->is_ready) return finish(row, task);
   ModelCatalog::ModelRelease how{.error = std::move(why),
-                                 .wait = fleet::pause_after(owned->attempts)};
+                                 .wait = process_->claims.pause(owned->attempts)};
   if (peak > 0) {
     ++stage_.outcome.brought_in_vain;
     how.note = fleet::with_peak(stage_.row(row).note, peak);

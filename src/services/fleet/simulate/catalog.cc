@@ -56,6 +56,12 @@ void ModelCatalog::end(Session& session) {
   }
 }
 
+std::vector<fleet::NodeInfo> ModelCatalog::infos() const {
+  std::vector<fleet::NodeInfo> all;
+  for (int id : living_) all.push_back(session(id).info);
+  return all;
+}
+
 std::vector<fleet::Candidate> ModelCatalog::candidates() const {
   std::vector<fleet::Candidate> all;
   for (int id : living_) {

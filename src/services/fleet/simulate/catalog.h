@@ -73,6 +73,7 @@ class ModelCatalog {
   Result<int> join(int node, fleet::NodeInfo info);
   Result<> beat(int session, fleet::NodeInfo info);
   void leave(int session);
+  std::vector<fleet::NodeInfo> infos() const;        // of those that live
   std::vector<fleet::Candidate> candidates() const;  // those that do not drain
   std::vector<int> claimable(std::size_t most);
   Result<std::uint64_t> claim(int session, int row);

@@ -150,6 +150,7 @@ fleet::NodeInfo ModelNode::info() const {
   info.hot_bytes = process_->shelf.hot();
   info.repos = process_->owned.size();
   info.is_draining = process_->is_draining;
+  info.busy_percent = static_cast<std::uint64_t>(100 * busy_);
   return info;
 }
 
@@ -305,6 +306,8 @@ void ModelNode::on_offers(std::vector<int> rows, std::vector<fleet::Candidate> n
     auto offer = fleet::offer_of(row.key, stage_.repo_of(id).name, row.rank, row.note);
     offer.is_here = process.held.contains(row.repo);
     offer.is_ours = stage_.terms.replicas > 1 && owns(row.repo);
+    offer.is_pinned = stage_.repo_of(id).spec.is_pinned;
+    offer.was_evicted = process.shelf.was_evicted(clock(), offer.repo);
     offers.push_back(std::move(offer));
   }
   process.claims.on_offers(clock(), std::move(offers));

@@ -60,7 +60,11 @@ class ModelNode {
   void drain(Clock::duration time, Act done);
 
   bool is_running() const { return process_ != nullptr; }
-  bool would_answer() const;  // as owner, by its own clock
+  bool takes_part() const { return process_ && session() != nobody && !process_->is_draining; }
+  bool is_building() const { return process_ && !process_->building.empty(); }
+  double busy() const { return busy_; }
+  void set_busy(double busy) { busy_ = busy; }  // as its next heartbeat says
+  bool would_answer() const;                    // as owner, by its own clock
   // What a router that asks it for this row under this epoch hears.
   enum class Answer : std::uint8_t { served, moved, silence };
   Answer ask(int row, std::uint64_t epoch);
@@ -162,6 +166,7 @@ class ModelNode {
   bool is_paused_ = false, is_cut_ = false;
   std::uint64_t tasks_ = 0, processes_ = 0;
   double worst_memory_ = 0;
+  double busy_ = 0;                // of its processors
   fleet::Shelf::Counters before_;  // of earlier processes
 };
 

@@ -103,6 +103,16 @@ std::string report(const Terms& terms, const Outcome& outcome) {
   line("regret", fmt::format("{} ({})", percent(ratio(outcome.regretted, outcome.queries)),
                              grouped(outcome.regretted)));
   line("pinned, asked in vain", grouped(outcome.pinned_missed));
+  if (terms.scaling.is_on) {
+    const auto& scaled = outcome.scaled;
+    line("nodes at most",
+         fmt::format("{}, {} beyond what was needed", scaled.most, scaled.overshoot));
+    line("flaps", fmt::format("{}, {:.2f} an hour", scaled.flaps, scaled.flaps_per_hour));
+    line("after the step up, down", fmt::format("{:.0f} s, {:.0f} s until as many as needed",
+                                                scaled.up_seconds, scaled.down_seconds));
+    line("every processor busy", fmt::format("{:.0f} s", scaled.saturated_seconds));
+    line("node hours", fmt::format("{:.1f}", scaled.node_hours));
+  }
   line("claims, in vain",
        fmt::format("{}, {} ({})", grouped(outcome.claims), grouped(outcome.claims_in_vain),
                    percent(ratio(outcome.claims_in_vain, outcome.claims))));
@@ -159,6 +169,17 @@ std::string to_json(const Terms& terms, const Outcome& outcome) {
       {"idle_rows_changed", outcome.was_idle ? json::value(outcome.idle_writes) : json::value()},
       {"unserved", json::value_from(outcome.unserved)},
       {"violations", json::value_from(outcome.violations)}};
+  if (terms.scaling.is_on) {
+    const auto& scaled = outcome.scaled;
+    all["scaled"] = json::object{{"most_nodes", scaled.most},
+                                 {"overshoot", scaled.overshoot},
+                                 {"flaps", scaled.flaps},
+                                 {"flaps_per_hour", scaled.flaps_per_hour},
+                                 {"up_s", scaled.up_seconds},
+                                 {"down_s", scaled.down_seconds},
+                                 {"saturated_s", scaled.saturated_seconds},
+                                 {"node_hours", scaled.node_hours}};
+  }
   json::array faults;
   for (const auto& one : outcome.recoveries)
     faults.push_back(

@@ -5,6 +5,7 @@
 
 #include "services/fleet/plan/demand.h"
 #include "services/fleet/simulate/node.h"
+#include "services/fleet/simulate/scaling.h"
 
 namespace warren::fleet_sim {
 
@@ -18,7 +19,8 @@ constexpr std::size_t most_drained = 8;
 
 class Simulation {
  public:
-  explicit Simulation(const Terms& terms) : stage_(terms), traffic_(terms.seed + 2) {}
+  explicit Simulation(const Terms& terms)
+      : stage_(terms), traffic_(terms.seed + 2), scaling_(stage_, terms.seed + 3) {}
   Outcome run();
 
  private:
@@ -58,13 +60,16 @@ class Simulation {
   std::uint64_t clones_of(const std::set<int>& rows) const;
 
   void on_ready(int row);
+  void pin_some();
   void sample();
   void finish();
   std::string why_unserved(int row);
 
   Stage stage_;
   Chance traffic_;
+  ScalingModel scaling_;
   std::vector<double> popularity_;  // summed up
+  std::vector<int> pinned_later_;   // repositories
   fleet::Demand demand_;
   std::vector<Open> open_;
   std::vector<bool> was_ready_;  // by repository
@@ -242,6 +247,32 @@ void Simulation::tell_demand() {
     }
   }
   stage_.agenda.after(1s, [this] { tell_demand(); });
+}
+
+// --- pins ----------------------------------------------------------------------------------------
+
+// Pins the smallest repositories without an owner: they fit if something is evicted for them.
+void Simulation::pin_some() {
+  std::vector<int> candidates;
+  for (std::size_t i = 0; i < stage_.outcome.rows; ++i) {
+    const auto& row = stage_.row(static_cast<int>(i));
+    if (row.owner == nobody && !stage_.repo_of(static_cast<int>(i)).spec.is_pinned)
+      candidates.push_back(row.repo);
+  }
+  std::ranges::sort(candidates, {}, [this](int repo) {
+    return stage_.repos.at(static_cast<std::size_t>(repo)).bytes;
+  });
+  candidates.erase(std::ranges::unique(candidates).begin(), candidates.end());
+  candidates.resize(std::min(candidates.size(), static_cast<std::size_t>(terms().pins_later)));
+  for (int id : candidates) {
+    auto& repo = stage_.repos.at(static_cast<std::size_t>(id));
+    repo.spec.is_pinned = true;
+    for (int slot = 0; slot < terms().replicas; ++slot) {
+      auto row = id * terms().replicas + slot;
+      stage_.catalog.change(row, fleet::rank_of(repo.spec, 0, stage_.row(row).note.size_bytes));
+    }
+  }
+  pinned_later_ = std::move(candidates);
 }
 
 // --- faults --------------------------------------------------------------------------------------
@@ -438,6 +469,11 @@ void Simulation::finish() {
   outcome.ready_at_end = stage_.catalog.ready();
   outcome.claimed = spread_of(std::move(claimed_));
   outcome.served = spread_of(outcome.served_seconds);
+  if (terms().scaling.is_on) outcome.scaled = scaling_.result();
+  outcome.pinned_later = static_cast<int>(pinned_later_.size());
+  for (int repo : pinned_later_)
+    outcome.pinned_later_served +=
+        stage_.row(repo * terms().replicas).state == RowState::ready ? 1 : 0;
   for (auto& open : open_) {
     if (open.what.seconds < 0) open.what.clones = clones_of(open.rows) - open.clones_before;
     outcome.recoveries.push_back(open.what);
@@ -460,6 +496,8 @@ Outcome Simulation::run() {
   plan_faults();
   next_query();
   if (terms().records_demand) tell_demand();
+  if (terms().scaling.is_on) scaling_.start();
+  if (terms().pins_later > 0) stage_.agenda.at(part(0.4), [this] { pin_some(); });
   sample();
   auto end = Time(terms().length);
   auto quiet = std::min(first_fault_, end);

@@ -19,6 +19,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "services/fleet/plan/claims.h"
+#include "services/fleet/plan/scaler.h"
 #include "services/fleet/plan/shelf.h"
 
 namespace warren::fleet_sim {
@@ -58,6 +59,16 @@ struct World {
   double pinned = 0.02;  // the part of repositories that is pinned
 };
 
+// Nodes that come and go as the product's Scaler advises: see scaling.h.
+struct Scaling {
+  bool is_on = false;
+  fleet::ScaleTerms terms = {};
+  std::chrono::seconds node_start = 30s;  // from the advice until a new node claims
+  double low = 1,
+         high = 3;     // what queries take, in nodes: before and after the steps, and in between
+  double noise = 0.2;  // of that load, by chance, another one every ten seconds
+};
+
 struct Terms {
   int repos = 500, nodes = 6, replicas = 1;
   std::uint64_t seed = 1;
@@ -69,7 +80,9 @@ struct Terms {
   fleet::ShelfTerms shelf = {};
   fleet::ClaimTerms claims = {};
   bool records_demand = true;
+  int pins_later = 0;  // unserved repositories to pin once everything has settled
   Faults faults = {};
+  Scaling scaling = {};
   World world = {};
 };
 
@@ -97,6 +110,16 @@ struct Moment {
   std::vector<std::uint64_t> memory = {};  // by node: held, and what builds take
 };
 
+struct Scaled {
+  std::size_t most = 0;       // nodes at once
+  std::size_t overshoot = 0;  // nodes that were started beyond what the load needs
+  std::size_t flaps = 0;      // changes against the direction of the step before them
+  double flaps_per_hour = 0;
+  double up_seconds = -1, down_seconds = -1;  // until there were as many as needed; -1: never
+  double saturated_seconds = 0;               // with every processor busy
+  double node_hours = 0;
+};
+
 struct Outcome {
   std::size_t rows = 0;
   std::uint64_t budget_bytes = 0, need_bytes = 0;  // of a node; of all rows, hot
@@ -107,6 +130,8 @@ struct Outcome {
   std::vector<Recovery> recoveries;
   std::uint64_t queries = 0, complete = 0, second_try = 0, regretted = 0;
   std::uint64_t pinned_missed = 0;  // queries for pinned ones, once served, no fault
+  Scaled scaled = {};
+  int pinned_later = 0, pinned_later_served = 0;    // by pins_later; served at the end
   std::map<std::string, std::uint64_t> incomplete;  // queries, by reason
   std::map<std::string, std::size_t> unserved;      // rows at the end, by reason
   std::uint64_t clones = 0, most_clones = 0, brought_in_vain = 0, demoted = 0, evicted = 0;

@@ -44,6 +44,43 @@ TEST_CASE("whatever fails, a row has one owner, epochs grow, and pinned ones sta
   }
 }
 
+TEST_CASE("what is pinned while memory is full is served soon, though nobody asks for it") {
+  for (std::uint64_t seed = 1; seed <= 4; ++seed) {
+    auto terms = small(seed);
+    terms.repos = 300;
+    terms.budget_part = 0.3;
+    terms.length = 45min;
+    terms.records_demand = false;
+    terms.pins_later = 3;
+    auto outcome = simulate(terms);
+    CAPTURE(seed);
+    CHECK(outcome.pinned_later == 3);
+    CHECK(outcome.pinned_later_served == outcome.pinned_later);
+    for (const auto& violation : outcome.violations) CHECK(violation == "");
+  }
+}
+
+TEST_CASE("a load that steps up and down is followed without flaps, by one node too many at most") {
+  for (std::uint64_t seed = 1; seed <= 4; ++seed) {
+    auto terms = small(seed);
+    terms.nodes = 2;
+    terms.budget_part = 2;
+    terms.length = 6h;
+    terms.scaling.is_on = true;
+    terms.scaling.noise = 0.1;
+    terms.world.queries_per_second = 5;
+    auto outcome = simulate(terms);
+    CAPTURE(seed);
+    CHECK(outcome.scaled.flaps == 0);
+    CHECK(outcome.scaled.overshoot <= 1);
+    CHECK(outcome.scaled.most >= 5);
+    CHECK(outcome.scaled.up_seconds > 180);
+    CHECK(outcome.scaled.up_seconds < 900);
+    CHECK(outcome.scaled.down_seconds > 0);
+    for (const auto& violation : outcome.violations) CHECK(violation == "");
+  }
+}
+
 TEST_CASE("clocks that run wronger than a lease allows for are found to answer twice") {
   bool is_found = false;
   for (std::uint64_t seed = 1; seed <= 8 && !is_found; ++seed) {

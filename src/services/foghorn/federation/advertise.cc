@@ -70,6 +70,11 @@ std::string dtsc_url(std::string_view outputs_json, std::string_view base_url,
   return {};
 }
 
+std::string tenant_of(const foghorn::ArtifactState& artifact) {
+  const auto* said = artifact.others.if_contains("tenant_id");
+  return said && said->is_string() ? std::string(said->get_string()) : std::string();
+}
+
 EdgeTelemetry telemetry_of(const balance::RoutingTable& table, std::uint32_t place) {
   const auto& node = *balance::node_at(table, place);
   const auto& penalty = balance::penalty_at(table, place);
@@ -229,9 +234,7 @@ bool Advertiser::is_fit(const std::string& what, const Result<>& checked) {
 void Advertiser::list_artifacts(const balance::RoutingTable& table) {
   artifacts_.clear();
   for (const auto& artifact : cluster_.artifacts()) {
-    std::string tenant;
-    if (const auto* said = artifact.others.if_contains("tenant_id"); said && said->is_string())
-      tenant = said->get_string();
+    auto tenant = tenant_of(artifact);
     for (const auto& copy : artifact.copies) {
       auto place = balance::place_of(table, copy.node_id);
       const auto* node = place ? balance::node_at(table, *place) : nullptr;

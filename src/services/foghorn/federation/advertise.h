@@ -33,6 +33,9 @@ std::string dtsc_url(std::string_view outputs_json, std::string_view base_url,
                      std::string_view stream);
 std::string host_of(std::string_view base_url);  // without scheme, port and path
 
+// The tenant of stored content, empty if it is not known.
+std::string tenant_of(const foghorn::ArtifactState& artifact);
+
 EdgeTelemetry telemetry_of(const balance::RoutingTable& table, std::uint32_t place);
 
 class Advertiser {

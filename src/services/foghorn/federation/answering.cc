@@ -15,12 +15,6 @@ bool is_shared(const std::string& a, const std::string& b) {
 
 }  // namespace
 
-bool Federation::Core::shares(const std::string& cluster_id, const std::string& tenant) const {
-  auto peer = peers_.find(cluster_id);
-  if (peer == peers_.end()) return false;
-  return peer->second.terms.tenants.empty() || peer->second.terms.tenants.contains(tenant);
-}
-
 Result<StreamAnswer> Federation::Core::query(const StreamQuery& query) {
   auto named = foghorn::check_id("stream_name", query.stream);
   if (!named) return std::unexpected(named.error());
@@ -147,9 +141,7 @@ Result<ArtifactAnswer> Federation::Core::prepare(const ArtifactRequest& request)
   answer.reason = "not found locally";
   auto artifact = cluster.artifact(request.hash);
   if (!artifact) return answer;
-  std::string tenant;
-  if (const auto* said = artifact->others.if_contains("tenant_id"); said && said->is_string())
-    tenant = said->get_string();
+  auto tenant = tenant_of(*artifact);
   if (!is_shared(request.tenant, tenant) || !shares(request.requesting_cluster, tenant))
     return answer;
   for (const auto& copy : artifact->copies) {

@@ -62,6 +62,9 @@ struct Peer {
   }
 };
 
+// The tenant of a stream, empty if it has none. No value: this cluster does not know.
+using Owner = std::optional<std::string>;
+
 // What a fan-out or a refused pull taught, for a moment.
 struct Memo {
   Clock::time_point until;
@@ -82,6 +85,8 @@ class Federation::Core final : public Answerer {
   Async<Placement> place(PlaceQuery query, Clock::time_point deadline);
   std::optional<std::string> source_of(const std::string& stream) const;
   std::vector<RemoteChoice> artifact_at(const std::string& id, double lat, double lon) const;
+  std::optional<std::string> ingested_at(const std::string& stream) const;
+  std::optional<std::string> stream_of_playback(const std::string& id) const;
 
   // answering.cc
   Result<StreamAnswer> query(const StreamQuery& query) override;
@@ -131,25 +136,36 @@ class Federation::Core final : public Answerer {
   std::string leader_address() const;
 
   // --- placing.cc --------------------------------------------------------------------------------
-  std::vector<RemoteChoice> known_remotes(Clock::time_point now, const PlaceQuery& query) const;
+  std::vector<RemoteChoice> known_remotes(Clock::time_point now, const PlaceQuery& query,
+                                          const Owner& owner) const;
+  std::optional<std::vector<RemoteChoice>> remembered(Clock::time_point now,
+                                                      const std::string& stream,
+                                                      const Owner& owner) const;
   balance::Query local_query(const PlaceQuery& query) const;
   std::string play_url(const std::string& cluster, const std::string& base_url) const;
   bool can_pull(Clock::time_point now, const std::string& stream, const RemoteChoice& from) const;
-  awaitable<void> ask_around(PlaceQuery query, std::string key, Clock::time_point deadline);
+  awaitable<void> ask_around(PlaceQuery query, Owner owner, std::string key,
+                             Clock::time_point deadline);
   // Answers of peers that were asked and have not said anything yet.
   struct Answers {
     Event came;
     int count = 0;
   };
-  awaitable<void> ask_peer(std::string cluster, PlaceQuery query, Memo& memo, Answers& answers,
-                           Clock::time_point deadline);
+  awaitable<void> ask_peer(std::string cluster, PlaceQuery query, Owner owner, Memo& memo,
+                           Answers& answers, Clock::time_point deadline);
   awaitable<void> arrange(PlaceQuery query, RemoteChoice from, Clock::time_point deadline);
   Async<> try_arrange(PlaceQuery query, RemoteChoice from, Clock::time_point deadline);
   const ActiveReplication* under_way(Clock::time_point now, const std::string& stream,
-                                     const balance::RoutingTable& table) const;
+                                     const balance::RoutingTable& table, const Owner& owner) const;
   std::vector<std::string> addresses_of(const std::string& cluster) const;
   void remember_address(const std::string& cluster, const std::string& address);
   bool shares(const std::string& cluster, const std::string& tenant) const;
+
+  // --- sharing.cc: which peers may have its viewers ----------------------------------------------
+  Owner owner_of(const balance::RoutingTable& table, const std::string& stream,
+                 const std::string& said) const;
+  bool may_serve(const std::string& cluster, const Owner& owner) const;
+  bool may_serve(const std::string& cluster, const Owner& owner, const std::string& said) const;
 
   // --- answering.cc ------------------------------------------------------------------------------
   Async<PullAnswer> answer_pull(PullRequest request);
@@ -176,7 +192,7 @@ class Federation::Core final : public Answerer {
   bool is_closing_ = false;
   std::map<std::string, Clock::time_point> pulls_seen_;
   std::map<std::string, std::shared_ptr<Event>> flights_;  // by what is asked or arranged
-  std::map<std::string, Memo> asked_;                      // by tenant and stream
+  std::map<std::string, Memo> asked_;                      // by owner and stream
   std::map<std::string, Clock::time_point> refused_pulls_;
   TaskGroup tasks_;  // for as long as this lives
   TaskGroup calls_;  // of others, and what they wait for

@@ -174,14 +174,10 @@ std::optional<std::string> Federation::source_of(const std::string& stream) cons
   return core_->source_of(stream);
 }
 std::optional<std::string> Federation::ingested_at(const std::string& stream) const {
-  const auto* cluster = core_->view.live_at(Clock::now(), stream);
-  if (!cluster || *cluster == core_->self()) return {};
-  return *cluster;
+  return core_->ingested_at(stream);
 }
 std::optional<std::string> Federation::stream_of_playback(const std::string& playback_id) const {
-  const auto* stream = core_->view.stream_of_playback(Clock::now(), playback_id);
-  if (!stream) return {};
-  return *stream;
+  return core_->stream_of_playback(playback_id);
 }
 std::vector<RemoteChoice> Federation::artifact_at(const std::string& content_id, double latitude,
                                                   double longitude) const {

@@ -115,7 +115,8 @@ Async<> Follower::load() {
     auto loaded = co_await load_page(std::move(page), began);
     if (!loaded) co_return loaded;
   } while (cursor != "0");
-  view_.forget_unheard(began);
+  if (auto count = view_.doubt_unheard(Clock::now(), began); count > 0)
+    log::info("federation.records_missed", "count", count);
   co_return ok;
 }
 

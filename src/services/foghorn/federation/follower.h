@@ -20,7 +20,8 @@ class Follower {
   // Both until they are cancelled.
   awaitable<void> listen(std::function<void()> changed);
   awaitable<void> look_now_and_then(std::function<bool()> is_needed, std::function<void()> changed);
-  // Reads all keys. What was heard meanwhile is newer, and stays.
+  // Reads all keys. What was heard meanwhile is newer, and stays. A record whose key is gone is in
+  // doubt.
   Async<> load();
   awaitable<void> close();
 

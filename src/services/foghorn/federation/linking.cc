@@ -263,7 +263,7 @@ void Federation::Core::confirm(const std::string& cluster_id, const PeerSession&
       take(record_of({to_string(token_), WallClock::now()}, cluster_id, live));
   });
   for (auto& record : gone) take(std::move(record));
-  view.refresh(Clock::now(), cluster_id);
+  view.confirm(Clock::now(), cluster_id);
   writer_.announce_kept(cluster_id);
 }
 

@@ -42,7 +42,9 @@ bool has_answered(const Result<Answer>& answer) {
          (answer.error().code != Errc::unavailable && answer.error().code != Errc::timeout);
 }
 
-std::string memo_key(const PlaceQuery& query) { return query.tenant + "\n" + query.stream; }
+std::string memo_key(const Owner& owner, const std::string& stream) {
+  return owner.value_or("") + "\n" + stream;
+}
 
 }  // namespace
 
@@ -77,12 +79,13 @@ std::string Federation::Core::play_url(const std::string& cluster_id,
 }
 
 std::vector<RemoteChoice> Federation::Core::known_remotes(Clock::time_point now,
-                                                          const PlaceQuery& query) const {
+                                                          const PlaceQuery& query,
+                                                          const Owner& owner) const {
   std::vector<RemoteChoice> remote;
   auto weights = balance::weights_of(cluster.table_here());
   for (const auto& [peer, ad] : view.ads(now, query.stream)) {
-    if (!query.tenant.empty() && !ad->tenant_id.empty() && ad->tenant_id != query.tenant) continue;
     std::string cluster_id(peer);
+    if (!may_serve(cluster_id, owner, ad->tenant_id)) continue;
     for (const auto& edge : ad->edges) {
       const auto* measures = view.telemetry(now, cluster_id, edge.node_id);
       if (!measures) continue;  // it is not known how busy it is: it may be gone
@@ -94,6 +97,17 @@ std::vector<RemoteChoice> Federation::Core::known_remotes(Clock::time_point now,
     }
   }
   sort(remote);
+  return remote;
+}
+
+// What peers answered in the last seconds. No value: they must be asked.
+std::optional<std::vector<RemoteChoice>> Federation::Core::remembered(Clock::time_point now,
+                                                                      const std::string& stream,
+                                                                      const Owner& owner) const {
+  auto asked = asked_.find(memo_key(owner, stream));
+  if (asked == asked_.end() || asked->second.until <= now) return std::nullopt;
+  auto remote = asked->second.remote;
+  std::erase_if(remote, [&](const auto& each) { return !may_serve(each.cluster, owner); });
   return remote;
 }
 
@@ -109,8 +123,10 @@ bool Federation::Core::can_pull(Clock::time_point now, const std::string& stream
 // A pull whose node is gone since leads nowhere: another one takes its place.
 const ActiveReplication* Federation::Core::under_way(Clock::time_point now,
                                                      const std::string& stream,
-                                                     const balance::RoutingTable& table) const {
+                                                     const balance::RoutingTable& table,
+                                                     const Owner& owner) const {
   const auto* pulled = view.pulled(now, stream);
+  if (pulled && !may_serve(pulled->source_cluster, owner)) return nullptr;
   auto place = pulled ? balance::place_of(table, pulled->dest_node_id) : std::nullopt;
   const auto* node = place ? balance::node_at(table, *place) : nullptr;
   return node && node->is_healthy && !node->is_stale ? pulled : nullptr;
@@ -129,7 +145,8 @@ std::optional<Placement> Federation::Core::place_now(const PlaceQuery& query) {
     return placement;
   };
   if (!query.from_cluster.empty()) return here();
-  if (const auto* pulled = under_way(now, query.stream, *placement.table)) {
+  auto owner = owner_of(*placement.table, query.stream, query.tenant);
+  if (const auto* pulled = under_way(now, query.stream, *placement.table, owner)) {
     // It is on its way here: whoever comes waits where it will be.
     if (!placement.local.empty()) return here();
     placement.way = Way::pull;
@@ -139,12 +156,12 @@ std::optional<Placement> Federation::Core::place_now(const PlaceQuery& query) {
                                 play_url(pulled->source_cluster, pulled->base_url), true, 0});
     return placement;
   }
-  placement.remote = known_remotes(now, query);
+  placement.remote = known_remotes(now, query, owner);
   if (placement.remote.empty()) {
     if (!placement.local.empty() || peers_.empty()) return here();
-    auto asked = asked_.find(memo_key(query));
-    if (asked == asked_.end() || asked->second.until <= now) return {};
-    placement.remote = asked->second.remote;
+    auto answered = remembered(now, query.stream, owner);
+    if (!answered) return {};
+    placement.remote = *std::move(answered);
     if (placement.remote.empty()) return here();
   }
   if (!placement.local.empty()) {
@@ -167,13 +184,12 @@ Async<Placement> Federation::Core::place(PlaceQuery query, Clock::time_point dea
     if (placed) co_return std::move(*placed);
     auto now = Clock::now();
     if (now >= deadline || is_closing_ || tries == 4) break;
-    auto remote = known_remotes(now, query);
+    auto owner = owner_of(cluster.table_here(), query.stream, query.tenant);
+    auto remote = known_remotes(now, query, owner);
     if (remote.empty())
-      if (auto asked = asked_.find(memo_key(query));
-          asked != asked_.end() && asked->second.until > now)
-        remote = asked->second.remote;
+      if (auto answered = remembered(now, query.stream, owner)) remote = *std::move(answered);
     std::erase_if(remote, [&](const auto& each) { return !can_pull(now, query.stream, each); });
-    auto key = remote.empty() ? "ask " + memo_key(query) : "pull " + query.stream;
+    auto key = remote.empty() ? "ask " + memo_key(owner, query.stream) : "pull " + query.stream;
     auto& flight = flights_[key];
     auto landed = flight;
     if (!landed) {
@@ -183,7 +199,7 @@ Async<Placement> Federation::Core::place(PlaceQuery query, Clock::time_point dea
       }
       flight = landed = std::make_shared<Event>(executor);
       if (remote.empty())
-        calls_.start("federation.ask", ask_around(query, key, now + ask_limit));
+        calls_.start("federation.ask", ask_around(query, owner, key, now + ask_limit));
       else
         calls_.start("federation.arrange", arrange(query, remote.front(), now + ask_limit));
     }
@@ -196,7 +212,8 @@ Async<Placement> Federation::Core::place(PlaceQuery query, Clock::time_point dea
   Placement placement;
   placement.table = cluster.table();
   placement.local = balance::choose(*placement.table, local_query(query));
-  placement.remote = known_remotes(Clock::now(), query);
+  auto owner = owner_of(*placement.table, query.stream, query.tenant);
+  placement.remote = known_remotes(Clock::now(), query, owner);
   if (!placement.local.empty()) {
     placement.way = Way::local;
     placement.node_id = balance::node_at(*placement.table, placement.local.best[0].node)->id;
@@ -228,34 +245,35 @@ void Federation::Core::remember_address(const std::string& cluster_id, const std
     peer->second.good_address = address;
 }
 
-awaitable<void> Federation::Core::ask_around(PlaceQuery query, std::string key,
+awaitable<void> Federation::Core::ask_around(PlaceQuery query, Owner owner, std::string key,
                                              Clock::time_point deadline) {
   Memo memo;
   auto executor_here = co_await asio::this_coro::executor;
   Answers answers{Event(executor_here)};
-  auto ask_all = [](TaskGroup& asking, Core& core, PlaceQuery& q, Memo& to, Answers& missing,
-                    Clock::time_point& until) -> awaitable<bool> {
+  auto ask_all = [](TaskGroup& asking, Core& core, PlaceQuery& q, Owner& of, Memo& to,
+                    Answers& missing, Clock::time_point& until) -> awaitable<bool> {
     for (const auto& [cluster_id, peer] : core.peers_) {
-      if (!core.shares(cluster_id, q.tenant) && !q.tenant.empty()) continue;
+      if (!core.may_serve(cluster_id, of)) continue;
       ++missing.count;
-      asking.start("federation.query", core.ask_peer(cluster_id, q, to, missing, until));
+      asking.start("federation.query", core.ask_peer(cluster_id, q, of, to, missing, until));
     }
     while (missing.count > 0 && Clock::now() < until) co_await missing.came.wait(until);
     co_return true;
   };
-  bool asked = co_await with_group(ask_all, *this, query, memo, answers, deadline);
+  bool asked = co_await with_group(ask_all, *this, query, owner, memo, answers, deadline);
   ensure(asked, "all were asked");
   sort(memo.remote);
   memo.until = Clock::now() + memory;
   if (asked_.size() >= most_memos)
     std::erase_if(asked_, [](const auto& each) { return each.second.until <= Clock::now(); });
   if (asked_.size() >= most_memos) asked_.erase(asked_.begin());
-  asked_.insert_or_assign(memo_key(query), std::move(memo));
+  asked_.insert_or_assign(memo_key(owner, query.stream), std::move(memo));
   if (auto flight = flights_.extract(key)) flight.mapped()->notify();
 }
 
-awaitable<void> Federation::Core::ask_peer(std::string cluster_id, PlaceQuery query, Memo& memo,
-                                           Answers& answers, Clock::time_point deadline) {
+awaitable<void> Federation::Core::ask_peer(std::string cluster_id, PlaceQuery query, Owner owner,
+                                           Memo& memo, Answers& answers,
+                                           Clock::time_point deadline) {
   struct Told {  // however it ends
     Answers& to;
     ~Told() {
@@ -263,7 +281,8 @@ awaitable<void> Federation::Core::ask_peer(std::string cluster_id, PlaceQuery qu
       to.came.notify();
     }
   } told{answers};
-  StreamQuery question{query.stream, self(), query.tenant, query.latitude, query.longitude, false};
+  StreamQuery question{query.stream,   self(),          owner.value_or(""),
+                       query.latitude, query.longitude, false};
   Result<StreamAnswer> answer = fail(Errc::unavailable, "no address is known");
   auto addresses = addresses_of(cluster_id);
   for (std::size_t i = 0; i < addresses.size(); ++i) {
@@ -280,6 +299,8 @@ awaitable<void> Federation::Core::ask_peer(std::string cluster_id, PlaceQuery qu
   }
   auto weights = balance::weights_of(cluster.table_here());
   for (const auto& each : answer->candidates) {
+    const auto& dedicated_to = each.edge.tenant_id;
+    if (!dedicated_to.empty() && !may_serve(cluster_id, owner, dedicated_to)) continue;
     auto score = balance::score_remote(weights, measured(each.edge), query.latitude,
                                        query.longitude, query.policy);
     if (score == 0) continue;
@@ -306,6 +327,9 @@ awaitable<void> Federation::Core::arrange(PlaceQuery query, RemoteChoice from,
 Async<> Federation::Core::try_arrange(PlaceQuery query, RemoteChoice from,
                                       Clock::time_point deadline) {
   auto table = cluster.table();
+  auto owner = owner_of(*table, query.stream, query.tenant);
+  if (!may_serve(from.cluster, owner))
+    co_return fail(Errc::refused, "the tenant of the stream is not shared with {}", from.cluster);
   auto any = local_query(query);
   any.stream = {};
   auto edges = balance::choose(*table, any);
@@ -317,13 +341,13 @@ Async<> Federation::Core::try_arrange(PlaceQuery query, RemoteChoice from,
   if (!lease) {
     if (lease.error().code != Errc::held_elsewhere) co_return std::unexpected(lease.error());
     auto until = Clock::now() + 1s;
-    while (!under_way(Clock::now(), query.stream, *table) && Clock::now() < until)
+    while (!under_way(Clock::now(), query.stream, *table, owner) && Clock::now() < until)
       co_await changed.wait(until);
-    if (under_way(Clock::now(), query.stream, *table)) co_return ok;
+    if (under_way(Clock::now(), query.stream, *table, owner)) co_return ok;
     co_return std::unexpected(lease.error());
   }
-  if (under_way(Clock::now(), query.stream, *table)) co_return ok;
-  PullRequest request{query.stream, from.node_id, self(), node, query.tenant};
+  if (under_way(Clock::now(), query.stream, *table, owner)) co_return ok;
+  PullRequest request{query.stream, from.node_id, self(), node, owner.value_or("")};
   Result<PullAnswer> answer = fail(Errc::unavailable, "no address of {} is known", from.cluster);
   auto addresses = addresses_of(from.cluster);
   for (std::size_t i = 0; i < addresses.size(); ++i) {
@@ -354,21 +378,45 @@ Async<> Federation::Core::try_arrange(PlaceQuery query, RemoteChoice from,
 
 std::optional<std::string> Federation::Core::source_of(const std::string& stream) const {
   auto now = Clock::now();
-  if (const auto* pulled = view.pulled(now, stream)) return pulled->dtsc_url;
-  for (const auto& [peer, ad] : view.ads(now, stream))
+  auto owner = owner_of(cluster.table_here(), stream, "");
+  const auto* pulled = view.pulled(now, stream);
+  if (pulled && may_serve(pulled->source_cluster, owner)) return pulled->dtsc_url;
+  for (const auto& [peer, ad] : view.ads(now, stream)) {
+    if (!may_serve(std::string(peer), owner, ad->tenant_id)) continue;
     for (const auto& edge : ad->edges)
       if (edge.is_origin && !edge.dtsc_url.empty()) return edge.dtsc_url;
+  }
+  return {};
+}
+
+std::optional<std::string> Federation::Core::ingested_at(const std::string& stream) const {
+  const auto* live = view.live(Clock::now(), stream);
+  if (!live || live->cluster_id == self()) return {};
+  auto owner = owner_of(cluster.table_here(), stream, "");
+  if (!may_serve(live->cluster_id, owner, live->tenant_id)) return {};
+  return live->cluster_id;
+}
+
+std::optional<std::string> Federation::Core::stream_of_playback(const std::string& id) const {
+  for (const auto& [peer, ad] : view.ads_of_playback(Clock::now(), id)) {
+    auto owner = owner_of(cluster.table_here(), ad->internal_name, "");
+    if (may_serve(std::string(peer), owner, ad->tenant_id)) return ad->internal_name;
+  }
   return {};
 }
 
 std::vector<RemoteChoice> Federation::Core::artifact_at(const std::string& id, double lat,
                                                         double lon) const {
+  Owner owner;  // as this cluster knows it, if it stores the content, too
+  if (auto known = cluster.artifact(id); known && !tenant_of(*known).empty())
+    owner = tenant_of(*known);
   std::vector<std::pair<double, RemoteChoice>> found;
   for (const auto& [peer, artifact] : view.artifacts(Clock::now(), id)) {
+    std::string cluster_id(peer);
+    if (!may_serve(cluster_id, owner, artifact->tenant_id)) continue;
     bool is_known =
         balance::is_place(lat, lon) && balance::is_place(artifact->geo_lat, artifact->geo_lon);
     auto far = is_known ? balance::distance(lat, lon, artifact->geo_lat, artifact->geo_lon) : 0.5;
-    std::string cluster_id(peer);
     found.push_back({far,
                      {cluster_id, artifact->node_id, artifact->base_url, "",
                       play_url(cluster_id, artifact->base_url), false, 0}});

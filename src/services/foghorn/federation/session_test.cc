@@ -445,6 +445,91 @@ TEST_CASE("a view has what records say, until they expire") {
   CHECK(!view.pulled(now, "one"));
 }
 
+namespace {
+
+RemoteArtifact clip() {
+  RemoteArtifact artifact;
+  artifact.artifact_hash = "clip-1";
+  artifact.tenant_id = "acme";
+  artifact.node_id = "edge-1";
+  return artifact;
+}
+
+// A view of what b told: a stream, a clip, a node and a copy. Besides, a pull of this cluster.
+struct Told {
+  View view;
+  Clock::time_point began = Clock::time_point(1h), now = began;
+  Writing by{"1-2", WallClock::time_point(1000s)};
+
+  Told() {
+    put(record_of(by, "b", ad("one")));
+    put(record_of(by, "b", clip()));
+    put(record_of(by, "b", EdgeTelemetry{"edge-1", "https://x", "", 1, 2, 3, 4, 5, 6}));
+    put(record_of(by, "b", Replication{"two", "acme", "edge-1", "b", "", "", true}));
+    put(record_of(by, "a", ActiveReplication{"one", "edge-1", "b", "a", "edge-9", "", "", ""}));
+  }
+  void put(const Record& record) {
+    auto done = view.put(now, record, now + ttl_of(record.kind));
+    REQUIRE(done);
+  }
+  bool has_stream() const { return !view.ads(now, "one").empty(); }
+  bool has_clip() const { return !view.artifacts(now, "clip-1").empty(); }
+};
+
+}  // namespace
+
+TEST_CASE("what Redis lost is believed until it would have expired, or is told again") {
+  Told known;
+  known.now += 1s;
+  CHECK(known.view.doubt_unheard(known.now, known.now) == 5);
+  CHECK(known.view.size() == 5);
+  CHECK(known.has_stream());
+  CHECK(known.has_clip());
+  CHECK(known.view.telemetry(known.now, "b", "edge-1"));
+  CHECK(known.view.doubt_unheard(known.now, known.now) == 0);  // that is known already
+
+  SUBCASE("nobody says it again") {
+    known.now = known.began + 15s;
+    CHECK(!known.has_stream());
+    CHECK(known.has_clip());
+    known.now = known.began + 31s;
+    CHECK(!known.view.telemetry(known.now, "b", "edge-1"));
+    CHECK(!known.view.is_replicated_at(known.now, "two", "b"));  // not for five minutes
+    CHECK(!known.view.pulled(known.now, "one"));
+    CHECK(known.has_clip());
+    known.now = known.began + 90s;
+    CHECK(!known.has_clip());
+  }
+  SUBCASE(
+      "its peer's digest confirmed it to another instance, which may have heard that it is gone") {
+    for (; known.now < known.began + 14s; known.now += 1s) known.view.refresh(known.now, "b");
+    CHECK(known.has_stream());
+    known.now = known.began + 15s;
+    CHECK(!known.has_stream());
+  }
+  SUBCASE("it is written again, and from then on is as it was") {
+    known.now = known.began + 10s;
+    known.put(record_of(known.by, "b", ad("one")));
+    known.now = known.began + 20s;
+    known.view.refresh(known.now, "b");
+    CHECK(known.has_stream());
+    known.now = known.began + 34s;
+    CHECK(known.has_stream());
+  }
+  SUBCASE("its peer's digest confirmed it here") {
+    known.now = known.began + 10s;
+    known.view.confirm(known.now, "b");
+    known.now = known.began + 20s;
+    known.view.refresh(known.now, "b");
+    CHECK(known.has_stream());
+    CHECK(known.view.is_replicated_at(known.began + 4min, "two", "b"));
+  }
+  SUBCASE("it is withdrawn") {
+    known.view.erase(Kind::stream_ad, "b:one");
+    CHECK(!known.has_stream());
+  }
+}
+
 TEST_CASE("a peer that tells too much is not heard beyond its bound") {
   View view({.records_per_peer = 2, .own_records = 1});
   Writing by{"", {}};

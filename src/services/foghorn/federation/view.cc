@@ -14,6 +14,7 @@ struct Entry {
   Record record;
   Known known;
   Clock::time_point expires, heard_at;
+  bool is_doubted = false;  // until it is put again, or confirmed
 };
 
 std::string name_of(Kind kind, std::string_view id) {
@@ -21,6 +22,14 @@ std::string name_of(Kind kind, std::string_view id) {
 }
 
 std::size_t size_of(const Record& record) { return record.id.size() + record.value.size(); }
+
+// Replications live for minutes. A pull has arrived or failed after 30 s, and a cluster that only
+// has a copy refuses to be pulled from.
+constexpr auto longest_doubt_of_replications = 30s;
+
+bool is_replication(Kind kind) {
+  return kind == Kind::remote_replications || kind == Kind::active_replications;
+}
 
 bool is_item(Kind kind) {
   return kind == Kind::stream_ad || kind == Kind::remote_live ||
@@ -131,18 +140,32 @@ void View::refresh(Clock::time_point now, const std::string& peer) {
   if (names == parts_->of_peer.end()) return;
   for (const auto& name : names->second) {
     auto& entry = parts_->entries.at(name);
-    if (!is_item(entry.record.kind)) continue;
+    if (!is_item(entry.record.kind) || entry.is_doubted) continue;
     entry.expires = std::max(entry.expires, now + ttl_of(entry.record.kind));
     entry.heard_at = now;
   }
+}
+
+void View::confirm(Clock::time_point now, const std::string& peer) {
+  if (auto names = parts_->of_peer.find(peer); names != parts_->of_peer.end())
+    for (const auto& name : names->second) parts_->entries.at(name).is_doubted = false;
+  refresh(now, peer);
 }
 
 void View::expire(Clock::time_point now) {
   parts_->erase_if([&](const Entry& entry) { return entry.expires <= now; });
 }
 
-void View::forget_unheard(Clock::time_point since) {
-  parts_->erase_if([&](const Entry& entry) { return entry.heard_at < since; });
+std::size_t View::doubt_unheard(Clock::time_point now, Clock::time_point since) {
+  std::size_t count = 0;
+  for (auto& [name, entry] : parts_->entries) {
+    if (entry.heard_at >= since || std::exchange(entry.is_doubted, true)) continue;
+    ++count;
+    if (is_replication(entry.record.kind))
+      entry.expires =
+          std::min<Clock::time_point>(entry.expires, now + longest_doubt_of_replications);
+  }
+  return count;
 }
 
 bool View::was_heard(Kind kind, const std::string& id, Clock::time_point since) const {
@@ -174,14 +197,21 @@ std::vector<View::Ad> View::ads(Clock::time_point now, const std::string& stream
   return all;
 }
 
-const std::string* View::stream_of_playback(Clock::time_point now, const std::string& id) const {
+std::vector<View::Ad> View::ads_of_playback(Clock::time_point now, const std::string& id) const {
+  std::vector<Ad> all;
   auto names = parts_->playback.find(id);
-  if (names == parts_->playback.end()) return nullptr;
+  if (names == parts_->playback.end()) return all;
   for (const auto& name : names->second) {
     const auto& entry = parts_->entries.at(name);
-    if (entry.expires > now) return &std::get<StreamAd>(entry.known.value).internal_name;
+    if (entry.expires > now)
+      all.push_back({entry.known.peer, &std::get<StreamAd>(entry.known.value)});
   }
-  return nullptr;
+  return all;
+}
+
+const std::string* View::stream_of_playback(Clock::time_point now, const std::string& id) const {
+  auto all = ads_of_playback(now, id);
+  return all.empty() ? nullptr : &all.front().ad->internal_name;
 }
 
 const EdgeTelemetry* View::telemetry(Clock::time_point now, const std::string& peer,
@@ -194,9 +224,13 @@ bool View::is_replicated_at(Clock::time_point now, const std::string& stream,
   return parts_->find(now, Kind::remote_replications, stream + ":" + peer) != nullptr;
 }
 
+const StreamLive* View::live(Clock::time_point now, const std::string& stream) const {
+  return parts_->get<StreamLive>(now, Kind::remote_live, stream);
+}
+
 const std::string* View::live_at(Clock::time_point now, const std::string& stream) const {
-  const auto* live = parts_->get<StreamLive>(now, Kind::remote_live, stream);
-  return live ? &live->cluster_id : nullptr;
+  const auto* said = live(now, stream);
+  return said ? &said->cluster_id : nullptr;
 }
 
 const ActiveReplication* View::pulled(Clock::time_point now, const std::string& stream) const {

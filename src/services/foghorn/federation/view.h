@@ -10,6 +10,12 @@
 // Everything expires by the local clock, as its key does in Redis, so a peer that is gone is
 // forgotten without anybody saying so. Bounded per peer: a peer that tells too much is not heard
 // beyond that.
+//
+// A record that is no longer in Redis is in doubt. Either its peer withdrew it and this instance
+// missed that, or Redis came back empty and the leader has not written it again yet: Redis looks
+// the same. Forgetting it at once would cost viewers an answer in the second case, so it stays until
+// it would have expired anyway. Only hearing it again extends its life. A digest does not: it
+// confirms what the leader knows, and the leader may have heard the withdrawal.
 #include <functional>
 #include <map>
 #include <memory>
@@ -41,11 +47,14 @@ class View {
   // can read it. Errc::overloaded: its peer has told too much.
   Result<> put(Clock::time_point now, const Record& record, Clock::time_point expires);
   void erase(Kind kind, const std::string& id);
-  // Lets what this peer advertises live on: its digest said that it is still so.
+  // The leader heard this peer's digest: extends what the peer advertises, except what is in doubt.
   void refresh(Clock::time_point now, const std::string& peer);
+  // This instance heard the digest itself: extends all of it, and ends its doubts.
+  void confirm(Clock::time_point now, const std::string& peer);
   void expire(Clock::time_point now);
-  // What was not heard of since: it is not in Redis any more.
-  void forget_unheard(Clock::time_point since);
+  // Redis does not have the records that were not heard since then: they are in doubt from now on.
+  // Returns how many of them were not in doubt before.
+  std::size_t doubt_unheard(Clock::time_point now, Clock::time_point since);
   bool was_heard(Kind kind, const std::string& id, Clock::time_point since) const;
   // What a peer advertises, as records and as what they say.
   void each_item(const std::string& peer,
@@ -58,11 +67,13 @@ class View {
     const StreamAd* ad;
   };
   std::vector<Ad> ads(Clock::time_point now, const std::string& stream) const;
+  std::vector<Ad> ads_of_playback(Clock::time_point now, const std::string& id) const;
   const std::string* stream_of_playback(Clock::time_point now, const std::string& id) const;
   const EdgeTelemetry* telemetry(Clock::time_point now, const std::string& peer,
                                  const std::string& node) const;
   bool is_replicated_at(Clock::time_point now, const std::string& stream,
                         const std::string& peer) const;
+  const StreamLive* live(Clock::time_point now, const std::string& stream) const;
   const std::string* live_at(Clock::time_point now,
                              const std::string& stream) const;  // its cluster
   // That this cluster pulls it from another one.

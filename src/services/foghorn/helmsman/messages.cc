@@ -18,6 +18,24 @@ Result<std::string> stream_named(const std::string& name) {
   return bare;
 }
 
+constexpr std::size_t longest_word = 256, longest_url = 8192;
+
+// Texts that are checked nowhere else, as nothing keeps them.
+Result<> check_words(std::initializer_list<std::pair<std::string_view, std::string_view>> words,
+                     std::size_t longest = longest_word) {
+  for (auto [name, text] : words)
+    if (text.size() > longest)
+      return fail(Errc::invalid, "{}: {} characters are more than {}", name, text.size(), longest);
+  return ok;
+}
+
+template <class Message>
+Result<> check_viewer(const Message& message) {
+  auto checked =
+      check_words({{"connection_id", message.connection_id()}, {"connector", message.connector()}});
+  return checked ? check_words({{"request_url", message.request_url()}}, longest_url) : checked;
+}
+
 template <class Message>
 foghorn::ViewerContact contact_of(const Message& message) {
   return {correlation_id(message.request_url()), message.session_id(), message.host()};
@@ -139,17 +157,25 @@ Result<> apply(foghorn::Cluster& cluster, const std::string& node, const pb::Mis
     if (!stream) return std::unexpected(stream.error());
     return use(*stream);
   };
+  auto words = check_words({{"trigger_type", trigger.trigger_type()},
+                            {"node_id", trigger.node_id()},
+                            {"node_id", trigger.node_lifecycle_update().node_id()},
+                            {"node_id", trigger.stream_lifecycle_update().node_id()},
+                            {"request_id", trigger.request_id()}});
+  if (!words) return words;
   using Case = pb::MistTrigger::TriggerPayloadCase;
   switch (trigger.trigger_payload_case()) {
     case Case::kViewerConnect: {
       const auto& viewer = trigger.viewer_connect();
-      return named(viewer.stream_name(), [&](const std::string& stream) {
+      return named(viewer.stream_name(), [&](const std::string& stream) -> Result<> {
+        if (auto checked = check_viewer(viewer); !checked) return checked;
         return cluster.viewer_connected(node, stream, contact_of(viewer));
       });
     }
     case Case::kViewerDisconnect: {
       const auto& viewer = trigger.viewer_disconnect();
-      return named(viewer.stream_name(), [&](const std::string& stream) {
+      return named(viewer.stream_name(), [&](const std::string& stream) -> Result<> {
+        if (auto checked = check_viewer(viewer); !checked) return checked;
         return cluster.viewer_disconnected(node, stream, contact_of(viewer));
       });
     }

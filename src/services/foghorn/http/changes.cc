@@ -166,8 +166,6 @@ Result<> viewer(Call& call, const std::string& stream, const StreamEvent& event,
   reader.always("session_id", contact.session_id);
   reader.always("client_ip", contact.client_ip);
   if (auto read = reader.result(); !read) return read;
-  for (const auto* text : {&contact.correlation_id, &contact.session_id, &contact.client_ip})
-    if (text->size() > 256) return fail(Errc::invalid, "a viewer's id has at most 256 characters");
   if (what == "connect") return call.cluster.viewer_connected(event.node, stream, contact);
   if (what == "disconnect") return call.cluster.viewer_disconnected(event.node, stream, contact);
   return fail(Errc::not_found, "viewers connect and disconnect");

@@ -71,12 +71,7 @@ Result<> Cluster::add_artifact(const std::string& node, const ArtifactReport& ar
   if (checked) checked = check_artifact_report(artifact);
   if (!checked) return checked;
   if (!core_->model.node(node)) return std::unexpected(core_->no_node(node));
-  if (!core_->has_room(node, artifact.content_id))
-    return fail(
-        Errc::overloaded,
-        "artifact {} of node {} is not taken: the node has {} artifacts already, and that is the "
-        "most",
-        artifact.content_id, node, most_copies);
+  if (auto room = core_->has_room(node, artifact.content_id); !room) return room;
   core_->touch(node);
   core_->set_copy(node, artifact);
   core_->changed();

@@ -30,6 +30,17 @@
 
 namespace warren::foghorn {
 
+// What one node may have: as many streams as one report may list, copies of artifacts, and streams
+// that no node carries any more and this one carried last.
+inline constexpr std::size_t most_copies = 20'000, most_left = 10'000;
+
+// How much a cluster accepts from its nodes. Values from Redis were accepted by another instance.
+struct ClusterLimits {
+  std::size_t node_streams = most_streams, node_artifacts = most_copies, node_left = most_left;
+  // Of all nodes together.
+  std::size_t nodes = 10'000, streams = 1'000'000, artifacts = 2'000'000;
+};
+
 struct ClusterTerms {
   std::string cluster_id = "default";
   std::string instance_id;
@@ -39,15 +50,12 @@ struct ClusterTerms {
   std::chrono::milliseconds sweep_interval = 5s;
   // For others to write again what Redis lost: until then it is kept here.
   std::chrono::milliseconds restore_time = 30s;
+  ClusterLimits limits = {};
 };
 
 // Where sessions of a cluster have their keys, so that a user who may use `~{id}:*` and
 // `&foghorn:{id}:*` needs no more.
 LeaseRoom lease_room(const std::string& cluster_id);
-
-// What one node may have: streams as one report may list them, copies of artifacts, and of the streams that
-// nobody carries any more those that it carried last.
-inline constexpr std::size_t most_copies = 20'000, most_left = 10'000;
 
 struct NodeView {
   NodeState state;
@@ -99,9 +107,10 @@ class Cluster {
   void set_weights(balance::Weights weights);  // of this instance
 
   // --- what nodes and operators say --------------------------------------------------------------
-  // All count at once. Errc::invalid: nothing of it was taken. Errc::overloaded: the node has as much as it
-  // may have; what is new and beyond that was not taken, and all else was. What nodes say is taken before all
-  // is loaded, and merged then; what operators say is not (Errc::unavailable).
+  // All count at once. Errc::invalid: nothing of it was taken. Errc::overloaded: the node, or the
+  // cluster, has as much as it may have; what is new and beyond that was not taken, and all else
+  // was. What nodes say is taken before all is loaded, and merged then; what operators say is not
+  // (Errc::unavailable).
   Result<> register_node(const Registration& registration);
   Result<> report(const std::string& node, const NodeReport& report);
   Result<> heartbeat(const std::string& node, bool is_healthy = true);

@@ -109,6 +109,31 @@ TEST_CASE_FIXTURE(Fixture, "what a report does not say is not changed") {
   CHECK(cluster->node("n")->streams == 0);
 }
 
+TEST_CASE_FIXTURE(Fixture,
+                  "a node that uses more memory than it has is heard, and scores less for that") {
+  auto report = capable();
+  report.ram_current = 150;
+  report.disk_total_bytes = 1, report.disk_used_bytes = 2;
+  report.storage_capacity_bytes = 3, report.storage_used_bytes = 4;
+  report.streams.emplace()["s"] = stats(1, 1, 0, 0);
+  REQUIRE(cluster->report("n", report));
+  CHECK(cluster->node("n")->state.ram_current == 150);
+  CHECK(is_chosen("n", "s"));
+  auto explained = balance::explain(cluster->table_here(), {});
+  REQUIRE(explained.size() == 1);
+  CHECK(explained[0].rejection == balance::Rejection::none);
+  CHECK(explained[0].score.ram == 0);
+  CHECK(explained[0].score.cpu > 0);
+  // Each report may have one half of it.
+  NodeReport half;
+  half.ram_max = 20;
+  REQUIRE(cluster->report("n", half));
+  half = {};
+  half.ram_current = 10;
+  REQUIRE(cluster->report("n", half));
+  CHECK(balance::explain(cluster->table_here(), {})[0].score.ram == 250);
+}
+
 TEST_CASE_FIXTURE(Fixture, "a report that is wrong changes nothing") {
   auto report = capable();
   report.streams.emplace()["s"] = stats(1, 1, 0, 0);
@@ -123,9 +148,6 @@ TEST_CASE_FIXTURE(Fixture, "a report that is wrong changes nothing") {
     CHECK(cluster->revision() == revision);
   };
   NodeReport wrong;
-  wrong.ram_current = 1000;  // more than it said it has
-  refuse(wrong);
-  wrong = {};
   wrong.bw_limit = -1;
   refuse(wrong);
   wrong = {};
@@ -490,6 +512,46 @@ TEST_CASE_FIXTURE(Fixture,
   check_other(*cluster);
   REQUIRE(cluster->remove_artifact("n", name_of(0)));
   REQUIRE(cluster->add_artifact("n", {"one-more", "clip", "/c", 5}));
+}
+
+TEST_CASE("all nodes of a cluster together have room for so many nodes, streams and artifacts") {
+  asio::io_context context;
+  ClusterTerms terms;
+  terms.limits = {.nodes = 2, .streams = 3, .artifacts = 3};
+  auto cluster = alone(context.get_executor(), terms);
+  auto report = capable();
+  report.streams.emplace();
+  (*report.streams)["a"] = (*report.streams)["b"] = stats(1, 1, 0, 0);
+  report.artifacts.emplace() = {{"x", "clip", "/x", 5}, {"y", "clip", "/y", 5}};
+  REQUIRE(cluster->report("n", report));
+  (*report.streams)["c"] = (*report.streams)["d"] = stats(1, 1, 0, 0);
+  report.artifacts->push_back({"z", "clip", "/z", 5});
+  report.artifacts->push_back({"zz", "clip", "/z", 5});
+  auto full = cluster->report("m", report);  // it has room for one of the two new ones of each
+  REQUIRE(!full);
+  CHECK(full.error().code == Errc::overloaded);
+  CHECK(cluster->stream_count() == 3);
+  CHECK(cluster->artifact_count() == 3);
+  CHECK(cluster->node("m")->streams == 3);
+  for (auto refused : {cluster->stream_buffer("m", "e", "FULL", "", "", ""),
+                       cluster->add_artifact("n", {"new", "clip", "/n", 5})}) {
+    REQUIRE(!refused);
+    CHECK(refused.error().code == Errc::overloaded);
+  }
+  // A third node, in whichever way it comes; those that are known go on.
+  Registration third;
+  third.node_id = "o";
+  for (auto refused : {cluster->register_node(third), cluster->report("o", capable()),
+                       cluster->stream_buffer("o", "a", "FULL", "", "", ""),
+                       cluster->stream_stats("o", "a", stats(1, 1, 0, 0)),
+                       cluster->viewer_connected("o", "a", {})}) {
+    REQUIRE(!refused);
+    CHECK(refused.error().code == Errc::overloaded);
+  }
+  CHECK(cluster->node_count() == 2);
+  REQUIRE(cluster->heartbeat("n"));
+  REQUIRE(cluster->forget_node("n"));
+  CHECK(cluster->register_node(third));
 }
 
 TEST_CASE_FIXTURE(Fixture,

@@ -66,7 +66,9 @@ class Cluster::Core {
   StreamInstanceState instance_or_new(const std::string& stream, const std::string& node) const;
   void take_stats(const std::string& node, const std::string& stream, const StreamReport& report);
   bool is_origin(std::string_view stream, std::string_view node) const;
-  void take_streams(const std::string& node, const std::map<std::string, StreamReport>& streams);
+  // Returns how many were left out for want of room.
+  std::size_t take_streams(const std::string& node,
+                           const std::map<std::string, StreamReport>& streams);
   void drop_instance(const std::string& stream, const std::string& node);
   // Nobody carries it any more, if that is so.
   void settle_stream(const std::string& stream);
@@ -77,9 +79,11 @@ class Cluster::Core {
   void drop_copy(const std::string& node, const std::string& content_id);
   void forget_node(const std::string& node);  // with all that it carried
   void forget_stream(const std::string& stream);
-  // room.cc: Errc::overloaded, when the node has all that it may have.
+  // room.cc: Errc::overloaded, when the node, or the cluster, has all that it may have.
+  Result<> admit(const std::string& node) const;
   Result<> make_room(const std::string& node, const std::string& stream);
-  bool has_room(const std::string& node, const std::string& content_id) const;
+  bool has_room_for_stream(const std::string& stream) const;
+  Result<> has_room(const std::string& node, const std::string& content_id) const;
   void forget_left(const std::string& node);
 
   // --- what was said before all was loaded (early.cc)

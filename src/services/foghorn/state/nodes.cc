@@ -58,17 +58,6 @@ void set_said(NodeState& node, const NodeReport& report) {
 
 namespace {
 
-// A report may say only one half of it.
-Result<> check_shares(const NodeState& node) {
-  if (node.ram_current > node.ram_max && node.ram_max > 0)
-    return fail(Errc::invalid, "ram_current: more than ram_max");
-  if (node.storage_used_bytes > node.storage_capacity_bytes && node.storage_capacity_bytes > 0)
-    return fail(Errc::invalid, "storage_used_bytes: more than storage_capacity_bytes");
-  if (node.disk_used_bytes > node.disk_total_bytes && node.disk_total_bytes > 0)
-    return fail(Errc::invalid, "disk_used_bytes: more than disk_total_bytes");
-  return ok;
-}
-
 // Instances that do not hear of each other would count on from the same number, and one that never
 // heard of the node would begin anew: the time tells which of them it turned to last.
 std::uint64_t next_epoch(const NodeState& node) {
@@ -154,6 +143,7 @@ NodeReport said_in(const Registration& registration) {
 Result<> Cluster::register_node(const Registration& registration) {
   if (auto hears = core_->hears(); !hears) return hears;
   auto checked = check_registration(registration);
+  if (checked) checked = core_->admit(registration.node_id);
   if (!checked) return checked;
   auto record = core_->heard(registration.node_id);
   auto said = said_in(registration);
@@ -170,24 +160,33 @@ Result<> Cluster::report(const std::string& node, const NodeReport& report) {
   if (auto hears = core_->hears(); !hears) return hears;
   auto checked = check_id("node_id", node);
   if (checked) checked = check_report(report);
+  const auto& limits = core_->terms.limits;
+  if (checked && report.streams && report.streams->size() > limits.node_streams)
+    checked = fail(Errc::invalid, "streams: {} are more than {}", report.streams->size(),
+                   limits.node_streams);
+  if (checked) checked = core_->admit(node);
   if (!checked) return checked;
   auto record = core_->heard(node);
   set_said(record.state, report);
   set_if_said(record.state.is_healthy, report.is_healthy);
-  checked = check_shares(record.state);
-  if (!checked) return checked;
   core_->put_own(std::move(record));
   core_->note_early(node, report, "");
-  if (report.streams) core_->take_streams(node, *report.streams);
+  auto streams_left_out = report.streams ? core_->take_streams(node, *report.streams) : 0;
   auto left_out = report.artifacts ? core_->take_artifacts(node, *report.artifacts) : 0;
   core_->viewers.settle(Clock::now(), node);
   core_->changed();
+  if (streams_left_out > 0)
+    return fail(Errc::overloaded,
+                "streams: {} of the {} that node {} lists are not taken, because the cluster may "
+                "have {} at most; the rest of the report counts",
+                streams_left_out, report.streams->size(), node, limits.streams);
   if (left_out == 0) return ok;
-  return fail(
-      Errc::overloaded,
-      "artifacts: {} of the {} that node {} lists are not taken, because a node may have {} at "
-      "most; the rest of the report counts",
-      left_out, report.artifacts->size(), node, most_copies);
+  bool is_cluster_full = core_->model.carried(node).artifacts.size() < limits.node_artifacts;
+  return fail(Errc::overloaded,
+              "artifacts: {} of the {} that node {} lists are not taken, because a {} may have {} "
+              "at most; the rest of the report counts",
+              left_out, report.artifacts->size(), node, is_cluster_full ? "cluster" : "node",
+              is_cluster_full ? limits.artifacts : limits.node_artifacts);
 }
 
 Result<> Cluster::heartbeat(const std::string& node, bool is_healthy) {
@@ -195,6 +194,7 @@ Result<> Cluster::heartbeat(const std::string& node, bool is_healthy) {
   if (auto checked = check_id("node_id", node); !checked) return checked;
   // Before all is loaded anybody may be a node.
   if (!core_->model.node(node) && core_->is_loaded()) return std::unexpected(core_->no_node(node));
+  if (auto admitted = core_->admit(node); !admitted) return admitted;
   auto record = core_->heard(node);
   record.state.is_healthy = is_healthy;
   core_->put_own(std::move(record));

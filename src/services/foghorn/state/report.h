@@ -44,8 +44,8 @@ struct NodeReport {
 void add(NodeReport& to, const NodeReport& said);
 
 // The body of POST /v1/nodes/{id}/report. Errc::invalid names the member: "cpu_tenths: -1 is less
-// than 0", "ram_current: more than ram_max", "latitude: NaN". At most 4 MiB, 10,000 streams and
-// 100,000 artifacts.
+// than 0", "latitude: NaN". A node may use more memory, disk or storage than it has. At most 4 MiB,
+// 10,000 streams and 100,000 artifacts.
 Result<NodeReport> parse_report(std::string_view json);
 inline constexpr std::size_t most_streams = 10'000, most_artifacts = 100'000;  // of one report
 Result<StreamReport> parse_stream_report(std::string_view json);

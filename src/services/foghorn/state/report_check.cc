@@ -9,7 +9,7 @@ namespace warren::foghorn {
 
 namespace {
 
-constexpr std::size_t longest_text = 4096, most_words = 256;
+constexpr std::size_t longest_text = 4096, longest_id = 256, most_words = 256;
 constexpr std::int64_t most_viewers = 1'000'000'000;
 constexpr double most_bytes = 1e18;  // of memory or a second: an exabyte
 // A node of many cores may say more than 100 %. It is an integer of 32 bits where nodes count in those.
@@ -24,18 +24,10 @@ Result<> check_number(std::string_view name, const std::optional<double>& value,
   return ok;
 }
 
-template <class T>
-Result<> check_share(std::string_view name, const std::optional<T>& part,
-                     std::string_view whole_name, const std::optional<T>& whole) {
-  if (part && whole && *part > *whole)
-    return fail(Errc::invalid, "{}: more than {}", name, whole_name);
-  return ok;
-}
-
-Result<> check_text(std::string_view name, const std::optional<std::string>& text) {
-  if (text && text->size() > longest_text)
-    return fail(Errc::invalid, "{}: {} characters are more than {}", name, text->size(),
-                longest_text);
+Result<> check_text(std::string_view name, const std::optional<std::string>& text,
+                    std::size_t longest = longest_text) {
+  if (text && text->size() > longest)
+    return fail(Errc::invalid, "{}: {} characters are more than {}", name, text->size(), longest);
   return ok;
 }
 
@@ -55,25 +47,23 @@ Result<> all_of(std::initializer_list<Result<>> checks) {
   return ok;
 }
 
+// More may be used than there is: the limit was lowered, or the two numbers were read at different
+// times. A refusal would silence the node just when it is in need.
 Result<> check_metrics(const NodeReport& r) {
-  return all_of(
-      {check_number("cpu_tenths", r.cpu_tenths, 0, most_cpu_tenths),
-       check_number("ram_max", r.ram_max, 0, most_bytes),
-       check_number("ram_current", r.ram_current, 0, most_bytes),
-       check_number("up_speed", r.up_speed, 0, most_bytes),
-       check_number("down_speed", r.down_speed, 0, most_bytes),
-       check_number("bw_limit", r.bw_limit, 0, most_bytes),
-       check_number("latitude", r.latitude, -90, 90),
-       check_number("longitude", r.longitude, -180, 180),
-       check_share("ram_current", r.ram_current, "ram_max", r.ram_max),
-       check_share("storage_used_bytes", r.storage_used_bytes, "storage_capacity_bytes",
-                   r.storage_capacity_bytes),
-       check_share("disk_used_bytes", r.disk_used_bytes, "disk_total_bytes", r.disk_total_bytes)});
+  return all_of({check_number("cpu_tenths", r.cpu_tenths, 0, most_cpu_tenths),
+                 check_number("ram_max", r.ram_max, 0, most_bytes),
+                 check_number("ram_current", r.ram_current, 0, most_bytes),
+                 check_number("up_speed", r.up_speed, 0, most_bytes),
+                 check_number("down_speed", r.down_speed, 0, most_bytes),
+                 check_number("bw_limit", r.bw_limit, 0, most_bytes),
+                 check_number("latitude", r.latitude, -90, 90),
+                 check_number("longitude", r.longitude, -180, 180)});
 }
 
 Result<> check_texts(const NodeReport& r) {
   return all_of({check_text("location", r.location), check_text("base_url", r.base_url),
-                 check_text("tenant_id", r.tenant_id), check_text("storage_local", r.storage_local),
+                 check_text("tenant_id", r.tenant_id, longest_id),
+                 check_text("storage_local", r.storage_local),
                  check_text("storage_bucket", r.storage_bucket),
                  check_text("storage_prefix", r.storage_prefix), check_words("roles", r.roles),
                  check_words("tags", r.tags), check_words("config_streams", r.config_streams)});
@@ -145,7 +135,7 @@ Result<> check_report(const NodeReport& report) {
 Result<> check_registration(const Registration& registration) {
   return all_of({check_id("node_id", registration.node_id), check_text("host", registration.host),
                  check_text("base_url", registration.base_url),
-                 check_text("tenant_id", registration.tenant_id),
+                 check_text("tenant_id", registration.tenant_id, longest_id),
                  check_mode_word("requested_mode", registration.requested_mode),
                  check_words("roles", registration.roles), check_words("tags", registration.tags)});
 }

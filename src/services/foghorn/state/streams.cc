@@ -83,6 +83,13 @@ Result<> check_length(std::string_view what, std::string_view text, std::size_t 
 
 constexpr std::size_t longest_details = 256u << 10;
 
+// Over HTTP and over gRPC.
+Result<> check_contact(const ViewerContact& contact) {
+  auto checked = check_length("correlation_id", contact.correlation_id, 256);
+  if (checked) checked = check_length("session_id", contact.session_id, 256);
+  return checked ? check_length("client_ip", contact.client_ip, 256) : checked;
+}
+
 }  // namespace
 
 StreamState Cluster::Core::stream_or_new(std::string_view name) const {
@@ -154,14 +161,20 @@ bool Cluster::Core::is_origin(std::string_view stream, std::string_view node) co
 }
 
 // All that the node carries: what is not named it carries no longer.
-void Cluster::Core::take_streams(const std::string& node,
-                                 const std::map<std::string, StreamReport>& streams) {
+std::size_t Cluster::Core::take_streams(const std::string& node,
+                                        const std::map<std::string, StreamReport>& streams) {
   auto record = *model.node(node);
   if (!std::exchange(record.lists_streams, true)) model.put_node(std::move(record));
   auto before = model.carried(node).streams;
-  for (const auto& [name, report] : streams) take_stats(node, name, report);
+  std::size_t left_out = 0;
+  for (const auto& [name, report] : streams)
+    if (has_room_for_stream(name))
+      take_stats(node, name, report);
+    else
+      ++left_out;
   for (const auto& name : before)
     if (!streams.contains(name)) drop_instance(name, node);
+  return left_out;
 }
 
 void Cluster::Core::drop_instance(const std::string& stream, const std::string& node) {
@@ -332,6 +345,8 @@ Result<> Cluster::viewer_connected(const std::string& node, const std::string& s
   if (auto hears = core_->hears(); !hears) return hears;
   auto name = std::string(bare_name(stream));
   auto checked = check_names(node, name);
+  if (checked) checked = check_contact(contact);
+  if (checked) checked = core_->admit(node);
   if (!checked) return checked;
   core_->touch(node);
   bool is_expected = core_->viewers.connected(Clock::now(), node, name, contact);
@@ -351,6 +366,8 @@ Result<> Cluster::viewer_disconnected(const std::string& node, const std::string
   if (auto hears = core_->hears(); !hears) return hears;
   auto name = std::string(bare_name(stream));
   auto checked = check_names(node, name);
+  if (checked) checked = check_contact(contact);
+  if (checked) checked = core_->admit(node);
   if (!checked) return checked;
   core_->touch(node);
   core_->viewers.disconnected(Clock::now(), node, name, contact);

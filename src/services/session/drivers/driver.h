@@ -30,6 +30,7 @@ struct SandboxSpec {
   std::map<std::string, std::string> environment = {};
   int resource_factor = 1;
   std::string runtime_class = {};
+  std::string image_pull_policy = {};  // Always, IfNotPresent or Never; empty: the driver's
   std::optional<int> run_as_user = {}, run_as_group = {}, fs_group = {};
   std::string key = {};
   std::string hash = {};  // of what was asked for, whatever its image makes of it
@@ -55,14 +56,32 @@ struct Endpoint {
   bool operator==(const Endpoint&) const = default;
 };
 
+// As Kubernetes reports it of a pod's containers.
+struct ContainerState {
+  std::string name = {};
+  enum class Is { waiting, running, terminated } is = Is::waiting;
+  std::string reason = {}, message = {};
+  int exit_code = 0;  // of one that terminated
+  int restarts = 0;
+  bool is_ready = false;
+};
+
+struct SandboxEvent {
+  std::string type = {}, reason = {}, message = {};
+  int count = 1;
+  std::string last_at = {};  // RFC 3339, as it was reported
+};
+
 struct Sandbox {
   SandboxSpec spec = {};
   std::string incarnation = {};
   Phase phase = Phase::starting;
   std::string reason = {};  // why it ended, or what it waits for
   std::optional<int> exit_code = {};
-  int restarts = 0;  // lives that ended by themselves
+  bool was_asked = false;  // to end, rather than ended by itself
+  int restarts = 0;        // lives that ended by themselves
   std::map<Door, Endpoint> endpoints = {};
+  std::vector<ContainerState> containers = {};
   WallClock::time_point created_at = {}, started_at = {};
 
   bool lives() const { return phase == Phase::starting || phase == Phase::running; }
@@ -89,6 +108,11 @@ class Driver {
   // Returns when something changed since `changes()` had this value; at the deadline; when cancelled.
   virtual std::uint64_t changes() const = 0;
   virtual awaitable<void> changed(std::uint64_t since, Clock::time_point deadline) = 0;
+  // Checks that an address still belongs to this incarnation. An address is given to other sandboxes when
+  // its owner ends, so the caller asks after it has connected and before it sends anything.
+  // Errc::unavailable: it may belong to another sandbox by now; the driver looks at this one again.
+  virtual Result<> confirm(const std::string& name, const std::string& incarnation,
+                           const Endpoint& at) = 0;
 
   // The truth, asked now.
   virtual Async<Sight> look(std::string name, Clock::time_point deadline) = 0;
@@ -105,8 +129,10 @@ class Driver {
   virtual Async<> touch(std::string name) = 0;
   // When that was last; when it began to live, at the earliest. Does not wait.
   virtual WallClock::time_point active_at(const Sandbox& sandbox) const = 0;
-  // What it wrote last. Empty: nothing, or it is not there.
+  // The end of what it wrote; empty if it wrote nothing or is not there. May wait for a server.
   virtual Async<std::string> log_tail(std::string name, std::size_t bytes) = 0;
+  // What was reported about it, the latest last. May wait for a server.
+  virtual Async<std::vector<SandboxEvent>> events(std::string name) = 0;
   // Whether a sandbox can be made of this image.
   virtual bool has_image(std::string_view image) const = 0;
 };

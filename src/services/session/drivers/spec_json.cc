@@ -48,6 +48,7 @@ json::object to_json(const SandboxSpec& spec) {
                       {"environment", std::move(environment)},
                       {"resource_factor", spec.resource_factor},
                       {"runtime_class", spec.runtime_class},
+                      {"image_pull_policy", spec.image_pull_policy},
                       {"key", spec.key},
                       {"hash", spec.hash}};
   if (spec.run_as_user) object["run_as_user"] = *spec.run_as_user;
@@ -65,6 +66,7 @@ Result<SandboxSpec> spec_from(const json::value& value) {
                    .image = text_in(*object, "image"),
                    .working_dir = text_in(*object, "working_dir"),
                    .runtime_class = text_in(*object, "runtime_class"),
+                   .image_pull_policy = text_in(*object, "image_pull_policy"),
                    .key = text_in(*object, "key"),
                    .hash = text_in(*object, "hash")};
   if (spec.session_id.empty() || spec.name.empty() || spec.runtime_id.empty())

@@ -1,5 +1,7 @@
 #include "services/session/keeper/due.h"
 
+#include <algorithm>
+
 #include "base/age.h"
 
 namespace warren::session {
@@ -25,6 +27,15 @@ Due due(Phase phase, Clock::duration made, Clock::duration used, const DueTerms&
   if (is_kept && has_passed(used, terms.keep_paused))
     return {Due::What::stop, "nobody used its files"};
   return {};
+}
+
+bool is_replacement_due(int failures, Clock::duration lived, Clock::duration ended,
+                        Clock::duration used, const DueTerms& terms) {
+  bool is_idle = terms.idle > 0ms && used >= terms.idle;
+  if (lived <= 0ms || is_idle || terms.most_replacements == 0) return false;
+  if (lived >= terms.steady) failures = 1;
+  if (failures > terms.most_replacements) return false;
+  return ended >= terms.replace_after * (1 << std::clamp(failures - 1, 0, 20));
 }
 
 }  // namespace warren::session

@@ -35,15 +35,24 @@ struct DueTerms {
       0ms;  // since it was first made: then it is stopped; 0: never
   std::chrono::milliseconds keep_paused =
       24h * 60;  // since it was last used: then it is stopped; 0: never
+  // A sandbox that failed is started again after this time, the next time after twice as long, and so on.
+  std::chrono::milliseconds replace_after = 10s;
+  int most_replacements = 3;                 // 0: only a client starts it again
+  std::chrono::milliseconds steady = 10min;  // one that lived for so long begins to count again
 };
 
 struct Due {
-  enum class What { nothing, pause, stop } what = What::nothing;
+  enum class What { nothing, pause, stop, replace } what = What::nothing;
   std::string why = {};
   bool is_idle = false;  // because nobody used it; its agent may know better
 };
 
 // Of one that was made and last used so long ago.
 Due due(Phase phase, Clock::duration made, Clock::duration used, const DueTerms& terms);
+
+// Whether a sandbox that failed is to be started again: one that was in use not long ago, that came up in
+// its last life (`lived` is from its start to its last use), and that does not fail again and again.
+bool is_replacement_due(int failures, Clock::duration lived, Clock::duration ended,
+                        Clock::duration used, const DueTerms& terms);
 
 }  // namespace warren::session

@@ -73,3 +73,24 @@ TEST_CASE("who is used while we look is not idle, whatever the clock of the one 
   ages.forget_if([](const std::string& name) { return name == "a"; });
   CHECK(ages.of("a", stamp - 1h, now + 3min) >= 1h);
 }
+
+TEST_CASE("a sandbox that failed is started again, later each time, and not for ever") {
+  DueTerms often{.idle = 20min};
+  auto replaces = [&](int failures, Clock::duration lived, Clock::duration ended) {
+    return is_replacement_due(failures, lived, ended, ended, often);
+  };
+  CHECK(!replaces(1, 1min, 9s));
+  CHECK(replaces(1, 1min, 10s));
+  CHECK(!replaces(2, 1min, 19s));
+  CHECK(replaces(2, 1min, 20s));
+  CHECK(replaces(3, 1min, 40s));
+  CHECK(!replaces(4, 1min, 10min));
+  // It was up for long enough to begin to count again.
+  CHECK(replaces(9, 10min, 10s));
+  // It never came up.
+  CHECK(!replaces(1, 0s, 10s));
+  // Nobody uses it.
+  CHECK(!is_replacement_due(1, 1min, 10s, 20min, often));
+  often.most_replacements = 0;
+  CHECK(!replaces(1, 1min, 10s));
+}

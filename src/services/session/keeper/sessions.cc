@@ -12,25 +12,37 @@ namespace json = boost::json;
 namespace {
 
 constexpr auto probe_time = 5s;
+constexpr std::size_t most_probe = 16u << 20;
 constexpr auto first_probe = 20ms;
 constexpr auto last_probe = 1s;
 constexpr auto look_again = 50ms;
-constexpr auto touch_every = 10s;
+constexpr auto past_deadline = 5s;  // an errand says by itself that it is late
 constexpr std::size_t most_heard = 10'000;
 constexpr std::size_t most_log = 4096;
 constexpr std::size_t most_errands = 4096;
+
+Error conflict(const std::string& session_id) {
+  return {
+      Errc::held_elsewhere,
+      fmt::format("session \"{}\" runs with another image or command: stop it first", session_id)};
+}
+
+// The hash is empty if another program made the sandbox: then it is not known what was asked for.
+bool are_same(const std::string& hash, const std::string& other) {
+  return hash.empty() || other.empty() || hash == other;
+}
+
+}  // namespace
 
 std::string bytes_of(const Sandbox& sandbox) {
   return json::serialize(
       json::object{{"incarnation", sandbox.incarnation}, {"runtime_id", sandbox.spec.runtime_id}});
 }
 
-}  // namespace
-
-OnceTerms once_terms(const Actor& actor, std::chrono::milliseconds lock_ttl) {
-  OnceTerms terms{.prefix = "openhands:"};
+OnceTerms once_terms(const Actor& actor, std::chrono::milliseconds lock_ttl, bool needs_redis) {
+  OnceTerms terms{.prefix = std::string(key_prefix)};
   terms.lock_ttl = lock_ttl;
-  terms.without_redis = OnceWithoutRedis::optimistic;
+  terms.without_redis = needs_redis ? OnceWithoutRedis::fail : OnceWithoutRedis::optimistic;
   terms.show = [actor](const OnceView& view) {
     return resource_json(view, actor, WallClock::now());
   };
@@ -59,6 +71,7 @@ awaitable<void> Sessions::run() {
   auto body = [](TaskGroup& tasks, Sessions& self) -> awaitable<Result<>> {
     self.tasks_ = &tasks;
     tasks.start("session.driver", self.driver_.run());
+    tasks.start("session.uses", self.touch_what_is_in_use());
     co_await self.follow();
     co_return ok;
   };
@@ -82,7 +95,8 @@ void Sessions::on_driver_changed() {
     if (sandbox->phase != Phase::running || is_reachable(*sandbox)) continue;
     auto at = sandbox->endpoints.find(Door::runtime);
     if (at == sandbox->endpoints.end() || !probed_.insert(sandbox->incarnation).second) continue;
-    tasks_->start("session.probe", probe(sandbox->spec.name, sandbox->incarnation, at->second));
+    tasks_->start("session.probe", probe(sandbox->spec.name, sandbox->incarnation, at->second,
+                                         peer(*sandbox, at->second)));
   }
   std::erase_if(reachable_, [this](const auto& one) { return !driver_.seen(one.first); });
   std::erase_if(touched_, [this](const auto& one) { return !driver_.seen(one.first); });
@@ -91,7 +105,8 @@ void Sessions::on_driver_changed() {
 }
 
 // Whatever answers there, and does not say that it cannot.
-awaitable<void> Sessions::probe(std::string name, std::string incarnation, Endpoint at) {
+awaitable<void> Sessions::probe(std::string name, std::string incarnation, Endpoint at,
+                                HttpPeer peer) {
   struct AtEnd {
     std::set<std::string>& probed;
     const std::string& which;
@@ -104,7 +119,8 @@ awaitable<void> Sessions::probe(std::string name, std::string incarnation, Endpo
     if (!sandbox || sandbox->incarnation != incarnation || sandbox->phase != Phase::running)
       co_return;
     HttpAsk ask{"GET", "/alive"};
-    auto reply = co_await pool_.ask(url, std::move(ask), Clock::now() + probe_time);
+    auto deadline = Clock::now() + probe_time;
+    auto reply = co_await pool_.ask(url, std::move(ask), deadline, most_probe, peer);
     if (reply && reply->status < 500) break;
     co_await sleep_for(pause);
     pause = std::min<Clock::duration>(pause * 2, last_probe);
@@ -123,6 +139,13 @@ bool Sessions::is_reachable(const Sandbox& sandbox) const {
          found->second == sandbox.incarnation;
 }
 
+HttpPeer Sessions::peer(const Sandbox& sandbox, const Endpoint& at) {
+  auto confirm = [this, name = sandbox.spec.name, incarnation = sandbox.incarnation, at] {
+    return driver_.confirm(name, incarnation, at);
+  };
+  return HttpPeer(sandbox.incarnation, std::move(confirm));
+}
+
 void Sessions::doubt(const Sandbox& sandbox) {
   if (reachable_.erase(sandbox.spec.name) == 0) return;
   log::info("session.doubted", "pod", sandbox.spec.name);
@@ -135,14 +158,14 @@ void Sessions::on_record(const OnceRecord& record) {
   if (!is_news)
     heard_.erase(record.name);
   else if (heard_.size() < most_heard || heard_.contains(record.name))
-    heard_.insert_or_assign(record.name, Heard{record, Clock::now()});
+    heard_.insert_or_assign(record.name, Heard{record, Clock::now(), next_look()});
   news_.notify();
 }
 
 void Sessions::touch(const Sandbox& sandbox) {
   auto now = Clock::now();
   auto& last = touched_[sandbox.spec.name];
-  if (now - last < touch_every || !tasks_) return;
+  if (now - last < terms_.touch_every || !tasks_) return;
   last = now;
   tasks_->start("session.touch", write_touch(sandbox.spec.name));
 }
@@ -152,28 +175,49 @@ awaitable<void> Sessions::write_touch(std::string name) {
   if (!written) log::warn("session.touch_failed", "pod", name, "why", written.error().what);
 }
 
+Sessions::Use::Use(Sessions& sessions, std::string name)
+    : sessions_(sessions), name_(std::move(name)) {
+  ++sessions_.uses_[name_];
+}
+
+Sessions::Use::~Use() {
+  auto found = sessions_.uses_.find(name_);
+  if (--found->second == 0) sessions_.uses_.erase(found);
+}
+
+awaitable<void> Sessions::touch_what_is_in_use() {
+  for (;;) {
+    co_await sleep_for(terms_.touch_every);
+    for (const auto& [name, count] : uses_)
+      if (const auto* sandbox = driver_.seen(name)) touch(*sandbox);
+  }
+}
+
 // ---- What is asked for.
+
+Result<> Sessions::may_change() const {
+  if (!terms_.needs_redis || is_coordinated_) return ok;
+  return fail(Errc::unavailable, "Redis does not answer, and this service does nothing without it");
+}
 
 Async<View> Sessions::start(SandboxSpec spec, Clock::time_point deadline) {
   if (!is_ready()) co_return fail(Errc::unavailable, "this replica has not looked around yet");
   spec.hash = hash_of(spec);
   auto name = spec.name;
   if (const auto* there = driver_.seen(name); there && there->lives()) {
-    // Of one that somebody else has made it is not known what was asked for.
-    bool is_same = there->spec.hash.empty() || there->spec.hash == spec.hash;
+    bool is_same = are_same(there->spec.hash, spec.hash);
     if (there->spec.session_id != spec.session_id || !is_same)
-      co_return fail(Errc::held_elsewhere,
-                     "session \"{}\" runs with another image or command: stop it first",
-                     there->spec.session_id);
+      co_return std::unexpected(conflict(there->spec.session_id));
     if (is_reachable(*there)) {
       touch(*there);
       telling_.attached(name);
       co_return session::view_of(*there, true);
     }
   }
-  auto errand = errand_for(std::move(spec), Bring::start, Clock::now() + terms_.ready_time + 30s);
-  if (!errand) co_return fail(Errc::overloaded, "too many sessions are being started here");
-  co_return co_await wait_for(std::move(errand), deadline);
+  auto hash = spec.hash;
+  auto errand = errand_for(std::move(spec), Bring::start);
+  if (!errand) co_return std::unexpected(errand.error());
+  co_return co_await wait_for(*std::move(errand), std::move(hash), deadline);
 }
 
 Async<View> Sessions::resume(std::string name, Clock::time_point deadline) {
@@ -186,19 +230,25 @@ Async<View> Sessions::resume(std::string name, Clock::time_point deadline) {
     touch(*sight->sandbox);
     co_return session::view_of(*sight->sandbox, true);
   }
-  auto errand =
-      errand_for(sight->sandbox->spec, Bring::resume, Clock::now() + terms_.ready_time + 30s);
-  if (!errand) co_return fail(Errc::overloaded, "too many sessions are being started here");
-  auto view = co_await wait_for(std::move(errand), deadline);
+  auto errand = errand_for(sight->sandbox->spec, Bring::resume);
+  if (!errand) co_return std::unexpected(errand.error());
+  auto view = co_await wait_for(*std::move(errand), "", deadline);
   if (view && view->standing == Standing::running) telling_.resumed(name, Clock::now() - began);
   co_return view;
 }
 
-std::shared_ptr<Sessions::Errand> Sessions::errand_for(SandboxSpec spec, Bring bring,
-                                                       Clock::time_point deadline) {
+Result<std::shared_ptr<Sessions::Errand>> Sessions::errand_for(SandboxSpec spec, Bring bring) {
   auto found = errands_.find(spec.name);
-  if (found != errands_.end()) return found->second;
-  if (errands_.size() >= most_errands) return nullptr;
+  if (found != errands_.end()) {
+    const auto& other = found->second->spec;
+    bool is_same = other.session_id == spec.session_id && are_same(other.hash, spec.hash);
+    if (bring == Bring::start && !is_same) return std::unexpected(conflict(other.session_id));
+    return found->second;
+  }
+  if (auto may = may_change(); !may) return std::unexpected(may.error());
+  if (errands_.size() >= most_errands)
+    return fail(Errc::overloaded, "too many sessions are being started here");
+  auto deadline = Clock::now() + terms_.ready_time + terms_.lock_wait;
   auto errand = std::make_shared<Errand>(std::move(spec));
   errands_[errand->spec.name] = errand;
   tasks_->start("session.errand", run_errand(errand, bring, deadline));
@@ -218,13 +268,14 @@ awaitable<void> Sessions::run_errand(std::shared_ptr<Errand> errand, Bring bring
   } at_end{*this, *errand};
   Wish wish{.spec = errand->spec, .bring = bring};
   auto work = bring_up(std::move(wish), deadline);
-  auto brought = co_await with_deadline(deadline, std::move(work));
+  auto brought = co_await with_deadline(deadline + past_deadline, std::move(work));
   if (!brought) telling_.creation_failed(errand->spec.name, brought.error());
   errand->result = std::move(brought);
 }
 
 // A client is told no later than start_wait how far it is, as soon as there is something to tell.
-Async<View> Sessions::wait_for(std::shared_ptr<Errand> errand, Clock::time_point deadline) {
+Async<View> Sessions::wait_for(std::shared_ptr<Errand> errand, std::string hash,
+                               Clock::time_point deadline) {
   const auto& name = errand->spec.name;
   auto patience = std::min(deadline, Clock::now() + terms_.start_wait);
   for (;;) {
@@ -232,6 +283,9 @@ Async<View> Sessions::wait_for(std::shared_ptr<Errand> errand, Clock::time_point
     const auto* sandbox = driver_.seen(name);
     bool is_there = sandbox && (sandbox->lives() || errand->result);
     auto now = Clock::now();
+    // Another replica may have started it with something else meanwhile.
+    if (is_there && !are_same(sandbox->spec.hash, hash))
+      co_return std::unexpected(conflict(sandbox->spec.session_id));
     if (is_there && (errand->result || now >= patience))
       co_return session::view_of(*sandbox, is_reachable(*sandbox));
     if (errand->result) co_return fail(Errc::unavailable, "{} was stopped meanwhile", name);
@@ -399,15 +453,15 @@ Async<OnceLeft> Sessions::adopt(std::string name) {
 }
 
 // A step from whatever the record is; without one it is made first, from what is there.
-Async<> Sessions::change(std::string name, OnceStep step, OnceWork work,
-                         Clock::time_point deadline) {
+Async<OnceRecord> Sessions::change(std::string name, OnceStep step, OnceWork work,
+                                   Clock::time_point deadline) {
   auto wanted = step.status;
   for (int attempt = 1; attempt <= terms_.attempts; ++attempt) {
     auto outcome = co_await once_->change(resource(name), step, work, deadline);
     bool is_unknown = !outcome && outcome.error().code == Errc::not_found;
     if (!is_unknown) {
       if (!outcome) co_return std::unexpected(outcome.error());
-      co_return ok;
+      co_return std::move(outcome->record);
     }
     OnceWork adopts = [this, name](OnceClaim&) { return adopt(name); };
     auto adopted = co_await once_->obtain(resource(name), std::move(adopts), deadline);
@@ -418,58 +472,102 @@ Async<> Sessions::change(std::string name, OnceStep step, OnceWork work,
   co_return fail(Errc::unavailable, "{}: {} is overtaken again and again", name, wanted);
 }
 
-Async<OnceLeft> Sessions::end_for_pause(std::string name) {
+Async<OnceLeft> Sessions::end_for_pause(std::string name, StillDue still_due) {
   auto deadline = Clock::now() + terms_.end_time;
   auto sight = co_await driver_.look(name, deadline);
   if (!sight) co_return std::unexpected(sight.error());
   if (!sight->sandbox) co_return fail(Errc::not_found, "there is no sandbox {}", name);
   OnceLeft left{.status = "paused", .bytes = bytes_of(*sight->sandbox)};
+  if (still_due && sight->sandbox->lives()) {
+    auto question = still_due(*sight->sandbox);
+    auto is_due = co_await std::move(question);
+    if (!is_due) co_return std::unexpected(is_due.error());
+    if (!*is_due) {
+      left.status = "created";
+      co_return left;
+    }
+  }
   auto paused = co_await driver_.pause(name, sight->sandbox->incarnation, deadline);
   if (!paused) co_return std::unexpected(paused.error());
   co_return left;
 }
 
-Async<OnceLeft> Sessions::end_for_good(std::string name) {
-  auto stopped = co_await driver_.stop(name, "", Clock::now() + terms_.end_time);
-  if (!stopped) co_return std::unexpected(stopped.error());
+Async<OnceLeft> Sessions::end_for_good(std::string name, StillDue still_due) {
+  auto deadline = Clock::now() + terms_.end_time;
   OnceLeft left{.status = ""};
+  std::string incarnation;
+  if (still_due) {
+    auto sight = co_await driver_.look(name, deadline);
+    if (!sight) co_return std::unexpected(sight.error());
+    if (!sight->sandbox) co_return left;
+    auto question = still_due(*sight->sandbox);
+    auto is_due = co_await std::move(question);
+    if (!is_due) co_return std::unexpected(is_due.error());
+    if (!*is_due) {
+      left.status = sight->sandbox->lives() ? "created" : "paused";
+      left.bytes = bytes_of(*sight->sandbox);
+      co_return left;
+    }
+    incarnation = sight->sandbox->incarnation;
+  }
+  auto stopped = co_await driver_.stop(name, incarnation, deadline);
+  if (!stopped) co_return std::unexpected(stopped.error());
   co_return left;
 }
 
-Async<> Sessions::pause(std::string name, Clock::time_point deadline) {
+// A client may join a step of the leader that ends with nothing done, because the sandbox is in use. What
+// a client asks for is done all the same, by a step of its own.
+Async<> Sessions::pause_if(std::string name, StillDue still_due, Clock::time_point deadline) {
+  if (auto may = may_change(); !may) co_return may;
   auto sight = co_await driver_.look(name, deadline);
   if (!sight) co_return std::unexpected(sight.error());
   if (!sight->sandbox) co_return fail(Errc::not_found, "there is no sandbox {}", name);
   if (sight->sandbox->phase == Phase::paused) co_return ok;
-  Result<> paused = ok;
-  if (once_) {
-    OnceStep step{.status = "pausing"};
-    OnceWork work = [this, name](OnceClaim&) { return end_for_pause(name); };
-    paused = co_await change(name, std::move(step), std::move(work), deadline);
-  } else {
-    auto left = co_await end_for_pause(name);
-    if (!left) paused = std::unexpected(left.error());
+  auto how = still_due ? "idle" : "asked for";
+  if (!once_) {
+    auto left = co_await end_for_pause(name, std::move(still_due));
+    if (!left) co_return std::unexpected(left.error());
+    if (left->status == "paused") log::info("session.paused", "pod", name, "why", how);
+    co_return ok;
   }
-  if (paused) log::info("session.paused", "pod", name);
-  co_return paused;
+  for (int attempt = 1; attempt <= terms_.attempts; ++attempt) {
+    OnceStep step{.status = "pausing"};
+    OnceWork work = [this, name, still_due](OnceClaim&) { return end_for_pause(name, still_due); };
+    auto left = co_await change(name, std::move(step), std::move(work), deadline);
+    if (!left) co_return std::unexpected(left.error());
+    bool is_paused = left->status == "paused";
+    if (is_paused) log::info("session.paused", "pod", name, "why", how);
+    if (is_paused || still_due) co_return ok;
+    // Somebody resumed or stopped it meanwhile, unless it still lives in the state it had.
+    if (left->status != "created") co_return ok;
+  }
+  co_return fail(Errc::unavailable, "{} is resumed again and again", name);
 }
 
-Async<> Sessions::stop(std::string name, Clock::time_point deadline) {
+Async<> Sessions::stop_if(std::string name, StillDue still_due, Clock::time_point deadline) {
+  if (auto may = may_change(); !may) co_return may;
   auto sight = co_await driver_.look(name, deadline);
   if (!sight) co_return std::unexpected(sight.error());
   if (!sight->sandbox && !errands_.contains(name) && !heard_.contains(resource(name)))
     co_return fail(Errc::not_found, "there is no sandbox {}", name);
-  Result<> stopped = ok;
-  if (once_) {
-    OnceStep step{.status = "stopping", .takes_over = true};
-    OnceWork work = [this, name](OnceClaim&) { return end_for_good(name); };
-    stopped = co_await change(name, std::move(step), std::move(work), deadline);
-  } else {
-    auto left = co_await end_for_good(name);
-    if (!left) stopped = std::unexpected(left.error());
+  std::string left_status;
+  if (!once_) {
+    auto left = co_await end_for_good(name, still_due);
+    if (!left) co_return std::unexpected(left.error());
+    left_status = left->status;
   }
-  if (stopped) log::info("session.stopped", "pod", name);
-  co_return stopped;
+  for (int attempt = 1; once_ && attempt <= terms_.attempts; ++attempt) {
+    OnceStep step{.status = "stopping", .takes_over = !still_due};
+    OnceWork work = [this, name, still_due](OnceClaim&) { return end_for_good(name, still_due); };
+    auto left = co_await change(name, std::move(step), std::move(work), deadline);
+    if (!left) co_return std::unexpected(left.error());
+    left_status = left->status;
+    if (left_status.empty() || still_due) break;
+  }
+  if (!left_status.empty() && !still_due)
+    co_return fail(Errc::unavailable, "{} is started again and again", name);
+  if (left_status.empty()) log::info("session.stopped", "pod", name);
+  co_return ok;
 }
 
 // ---- What is known.
@@ -519,37 +617,6 @@ std::vector<View> Sessions::all() const {
   for (const auto& [name, errand] : errands_)
     if (!driver_.seen(name)) views.push_back(session::view_of(errand->spec, std::nullopt));
   return views;
-}
-
-// ---- Records, in the background.
-
-Async<bool> Sessions::put_right(std::string name, Clock::time_point deadline) {
-  if (!once_) co_return true;
-  auto record = co_await once_->get(resource(name), deadline);
-  if (!record && record.error().code != Errc::not_found) co_return std::unexpected(record.error());
-  if (record && record->is_busy) co_return true;  // somebody is at it
-  auto sight = co_await driver_.look(name, deadline);
-  if (!sight) co_return std::unexpected(sight.error());
-  auto is = sight->sandbox ? (sight->sandbox->lives() ? "created" : "paused") : "";
-  if (!record || record->status == "failed") {
-    if (!sight->sandbox || (record && !sight->sandbox->lives())) co_return true;
-    OnceWork adopts = [this, name](OnceClaim&) { return adopt(name); };
-    auto adopted = co_await once_->obtain(resource(name), std::move(adopts), deadline);
-    if (!adopted) co_return std::unexpected(adopted.error());
-    co_return false;
-  }
-  if (record->status == is) {
-    auto refreshed = co_await once_->refresh(*record, deadline);
-    if (!refreshed && refreshed.error().code != Errc::lease_lost)
-      co_return std::unexpected(refreshed.error());
-    co_return true;
-  }
-  if (!sight->sandbox) telling_.cleaning_up(name);
-  OnceLeft left{.status = is, .bytes = sight->sandbox ? bytes_of(*sight->sandbox) : ""};
-  auto replaced = co_await once_->replace(*record, std::move(left), deadline);
-  if (!replaced && replaced.error().code != Errc::lease_lost)
-    co_return std::unexpected(replaced.error());
-  co_return false;
 }
 
 }  // namespace warren::session

@@ -36,6 +36,7 @@ View view_of(const Sandbox& sandbox, bool is_reachable) {
           .reason = sandbox.reason,
           .exit_code = sandbox.exit_code,
           .restarts = sandbox.restarts,
+          .containers = sandbox.containers,
           .created_at = sandbox.created_at,
           .started_at = sandbox.started_at,
           .active_at = sandbox.started_at};

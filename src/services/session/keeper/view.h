@@ -12,7 +12,9 @@ struct View {
   std::string reason = {};
   std::optional<int> exit_code = {};
   int restarts = 0;
-  std::string log = {};  // its end, where somebody may want to know why
+  std::string log = {};  // its end, of a session that starts or failed
+  std::vector<ContainerState> containers = {};
+  std::vector<SandboxEvent> events = {};
   WallClock::time_point created_at = {}, started_at = {}, active_at = {};
 };
 

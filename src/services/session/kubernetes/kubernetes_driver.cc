@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 
 #include "base/log.h"
 #include "base/uuid.h"
@@ -213,6 +214,15 @@ awaitable<void> KubernetesDriver::changed(std::uint64_t since, Clock::time_point
   }
 }
 
+Result<> KubernetesDriver::confirm(const std::string& name, const std::string& incarnation,
+                                   const Endpoint& at) {
+  const auto* sandbox = seen(name);
+  bool is_there = sandbox && sandbox->incarnation == incarnation && sandbox->lives();
+  auto has_it = [&at](const auto& one) { return one.second == at; };
+  if (is_there && std::ranges::any_of(sandbox->endpoints, has_it)) return ok;
+  return fail(Errc::unavailable, "{} is not what it was", name);
+}
+
 awaitable<void> KubernetesDriver::run() {
   auto body = [](TaskGroup& tasks, KubernetesDriver& self) -> awaitable<Result<>> {
     self.tasks_ = &tasks;
@@ -416,6 +426,8 @@ Async<> KubernetesDriver::remove(kube::Kind kind, const Object& object, Clock::t
   auto where = place(kind, std::string(kube::name_of(object)));
   kube::RemoveTerms terms{.uid = std::string(kube::uid_of(object))};
   terms.grace = grace;
+  // The watch may replace the object while this waits.
+  // NOLINTNEXTLINE(performance-unnecessary-copy-initialization)
   auto kept = object;
   auto removed = co_await client_.remove(std::move(where), std::move(terms), deadline);
   // Another one has its name by now: the one that was meant is gone.
@@ -753,9 +765,10 @@ Async<> KubernetesDriver::end_incarnation(Scene scene, std::string name,
     if (!removed) co_return removed;
   }
   // What OpenHands made beside its pod has no labels, and no owner.
+  const std::array services{anchor_name(name), code_name(name)};
   if (is_foreign)
-    for (auto own : {anchor_name(name), code_name(name)}) {
-      auto removed = co_await remove_named(kube::kinds::services, own, "", deadline);
+    for (const auto& service : services) {
+      auto removed = co_await remove_named(kube::kinds::services, service, "", deadline);
       if (!removed) co_return removed;
     }
   if (rights_.routes && (is_foreign || !anchor.empty())) {
@@ -874,18 +887,25 @@ Async<std::string> KubernetesDriver::log_tail(std::string name, std::size_t byte
     auto text = co_await client_.log(std::move(pod), log_lines, Clock::now() + call_time);
     if (text && !text->empty()) co_return end_of(*std::move(text), bytes);
   }
-  if (!rights_.events) co_return std::string();
+  auto reported = co_await events(std::move(name));
+  if (!reported) co_return std::unexpected(reported.error());
+  std::string lines;
+  for (const auto& event : *reported) lines += fmt::format("{}: {}\n", event.reason, event.message);
+  co_return end_of(std::move(lines), bytes);
+}
+
+Async<std::vector<SandboxEvent>> KubernetesDriver::events(std::string name) {
+  std::vector<SandboxEvent> all;
+  if (!rights_.events) co_return all;
   kube::Selection about{.fields = "involvedObject.name=" + name};
   auto where = place(kube::kinds::events);
-  auto events =
+  auto found =
       co_await client_.list_all(std::move(where), std::move(about), Clock::now() + call_time);
-  if (!events) co_return std::unexpected(events.error());
-  std::string lines;
-  auto first = events->items.size() - std::min(events->items.size(), most_events);
-  for (auto at = first; at < events->items.size(); ++at)
-    lines += fmt::format("{}: {}\n", kube::text_at(events->items[at], "/reason"),
-                         kube::text_at(events->items[at], "/message"));
-  co_return end_of(std::move(lines), bytes);
+  if (!found) co_return std::unexpected(found.error());
+  for (const auto& item : found->items) all.push_back(event_of(item));
+  std::ranges::sort(all, {}, &SandboxEvent::last_at);
+  if (all.size() > most_events) all.erase(all.begin(), all.end() - most_events);
+  co_return all;
 }
 
 }  // namespace warren::session

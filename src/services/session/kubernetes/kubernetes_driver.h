@@ -32,6 +32,9 @@ class KubernetesDriver final : public Driver {
   std::vector<const Sandbox*> all_seen() const override;
   std::uint64_t changes() const override { return changes_; }
   awaitable<void> changed(std::uint64_t since, Clock::time_point deadline) override;
+  // By what the watch has told: an address of a pod is given to another only after its pod has gone.
+  Result<> confirm(const std::string& name, const std::string& incarnation,
+                   const Endpoint& at) override;
 
   Async<Sight> look(std::string name, Clock::time_point deadline) override;
   Async<Sandbox> start(SandboxSpec spec, std::string basis, Clock::time_point deadline) override;
@@ -40,6 +43,7 @@ class KubernetesDriver final : public Driver {
   Async<> touch(std::string name) override;
   WallClock::time_point active_at(const Sandbox& sandbox) const override;
   Async<std::string> log_tail(std::string name, std::size_t bytes) override;
+  Async<std::vector<SandboxEvent>> events(std::string name) override;
   // Whether a registry has it, only a node finds out.
   bool has_image(std::string_view) const override { return true; }
 

@@ -195,7 +195,7 @@ Result<json::object> container_of(const SandboxSpec& spec, const Stamp& stamp,
   json::object container{
       {"name", "runtime"},
       {"image", spec.image},
-      {"imagePullPolicy", "IfNotPresent"},
+      {"imagePullPolicy", spec.image_pull_policy.empty() ? "IfNotPresent" : spec.image_pull_policy},
       {"workingDir", spec.working_dir.empty() ? options.working_dir : spec.working_dir},
       {"ports",
        json::array{port_named("http", Door::runtime), port_named("vscode", Door::vscode),

@@ -221,3 +221,20 @@ TEST_CASE("times are read as API servers write them") {
   CHECK(!parse_time("2023-11-14"));
   CHECK(!parse_time(""));
 }
+
+TEST_CASE("an image is pulled as the request says, by default when the node does not have it") {
+  auto spec = spec_for("a");
+  auto anchor = with_uid(anchor_object(spec, stamp), "u-1");
+  auto policy = [&] {
+    auto pod = pod_object(spec, anchor, {});
+    REQUIRE(pod);
+    return std::string(kube::text_at(*pod, "/spec/containers/0/imagePullPolicy"));
+  };
+  CHECK(policy() == "IfNotPresent");
+  spec.image_pull_policy = "Always";
+  CHECK(policy() == "Always");
+  // It is known to a replica that finishes what another one began.
+  auto kept = spec_of(anchor_object(spec, stamp));
+  REQUIRE(kept);
+  CHECK(kept->image_pull_policy == "Always");
+}

@@ -116,13 +116,48 @@ std::map<Door, Endpoint> endpoints_of(const Object& pod) {
   return endpoints;
 }
 
+ContainerState container_from(const Object& status) {
+  using Is = ContainerState::Is;
+  ContainerState one{.name = std::string(text_at(status, "/name"))};
+  const char* state = "/state/waiting";
+  if (!text_at(status, "/state/running/startedAt").empty()) {
+    one.is = Is::running;
+    state = "/state/running";
+  } else if (!text_at(status, "/state/terminated/finishedAt").empty() ||
+             !text_at(status, "/state/terminated/reason").empty()) {
+    one.is = Is::terminated;
+    state = "/state/terminated";
+  }
+  one.reason = text_at(status, std::string(state) + "/reason");
+  one.message = text_at(status, std::string(state) + "/message");
+  one.exit_code = static_cast<int>(kube::number_at(status, "/state/terminated/exitCode", 0));
+  one.restarts = static_cast<int>(kube::number_at(status, "/restartCount", 0));
+  const auto* object = status.if_object();
+  const auto* ready = object ? object->if_contains("ready") : nullptr;
+  one.is_ready = ready && ready->is_bool() && ready->get_bool();
+  return one;
+}
+
 }  // namespace
+
+SandboxEvent event_of(const Object& event) {
+  SandboxEvent one{.type = std::string(text_at(event, "/type")),
+                   .reason = std::string(text_at(event, "/reason")),
+                   .message = std::string(text_at(event, "/message"))};
+  one.count = static_cast<int>(kube::number_at(event, "/count", 1));
+  for (const auto* when : {"/lastTimestamp", "/eventTime", "/metadata/creationTimestamp"})
+    if (one.last_at.empty()) one.last_at = text_at(event, when);
+  return one;
+}
 
 PodState state_of_pod(const Object& pod, const KubernetesTerms& terms, WallClock::time_point now) {
   PodState state;
   state.endpoints = endpoints_of(pod);
   for (const auto& status : items_at(pod, "/status/containerStatuses"))
     state.restarts += static_cast<int>(kube::number_at(status, "/restartCount", 0));
+  for (const auto* list : {"/status/initContainerStatuses", "/status/containerStatuses"})
+    for (const auto& status : items_at(pod, list))
+      state.containers.push_back(container_from(status));
   const auto* main = status_of_main(pod);
   auto ran = main ? parse_time(text_at(*main, "/state/running/startedAt")) : std::nullopt;
   if (!ran) ran = parse_time(text_at(pod, "/status/startTime"));

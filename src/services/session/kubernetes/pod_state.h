@@ -14,12 +14,16 @@ struct PodState {
   int restarts = 0;
   WallClock::time_point started_at = {};
   std::map<Door, Endpoint> endpoints = {};
+  std::vector<ContainerState> containers = {};  // those of its initialisation first
 };
 
 // A pod that can never start has ended, though Kubernetes goes on trying: an image that there is not,
 // a Secret that is missing for longer than it takes to appear, no node for longer than the terms say.
 PodState state_of_pod(const kube::Object& pod, const KubernetesTerms& terms,
                       WallClock::time_point now);
+
+// An object of the kind Event.
+SandboxEvent event_of(const kube::Object& event);
 
 // What stands in a pod that OpenHands itself has made: it becomes a sandbox like others. Of its hash
 // nothing is known. None: it is of no session.

@@ -33,13 +33,12 @@ std::vector<Feature> features_of(const KubernetesTerms& terms) {
        questions(space, kube::kinds::pods, {"get"}, "log")},
       {&Rights::events, "events", "what keeps a pod from starting is told by its status alone",
        questions(space, kube::kinds::events, {"list"})}};
-  using Routing = KubernetesTerms::Routing;
-  if (terms.routing != Routing::none)
-    features.push_back(
-        {&Rights::routes, "routes", "VS Code is reached through the proxy only",
-         questions(space,
-                   terms.routing == Routing::ingress ? kube::kinds::ingresses : kinds::routes,
-                   {"create", "get", "delete"})});
+  if (terms.routing != KubernetesTerms::Routing::none) {
+    bool is_ingress = terms.routing == KubernetesTerms::Routing::ingress;
+    features.push_back({&Rights::routes, "routes", "VS Code is reached through the proxy only",
+                        questions(space, is_ingress ? kube::kinds::ingresses : kinds::routes,
+                                  {"create", "get", "delete"})});
+  }
   return features;
 }
 

@@ -54,6 +54,7 @@ Sandbox with_pod(Sandbox sandbox, const kube::Object& pod, const KubernetesTerms
   sandbox.exit_code = state.exit_code;
   sandbox.restarts += state.restarts;
   sandbox.endpoints = std::move(state.endpoints);
+  sandbox.containers = std::move(state.containers);
   sandbox.started_at = state.started_at;
   return sandbox;
 }

@@ -306,6 +306,34 @@ TEST_CASE("a pod that can never start has ended, with what Kubernetes says of it
   CHECK(state(unscheduled, start + 121s).phase == Phase::ended);
 }
 
+TEST_CASE("a session tells the states of its containers, and its events, as the cluster has them") {
+  auto pod = state(R"({"phase":"Running","initContainerStatuses":[{"name":"first","ready":true,
+    "state":{"terminated":{"exitCode":0,"reason":"Completed","finishedAt":"2023-11-14T22:14:00Z"}}}],
+    "containerStatuses":[{"name":"runtime","ready":false,"restartCount":2,
+    "state":{"waiting":{"reason":"CrashLoopBackOff","message":"back-off"}}}]})");
+  REQUIRE(pod.containers.size() == 2);
+  CHECK(pod.containers[0].name == "first");
+  CHECK(pod.containers[0].is == ContainerState::Is::terminated);
+  CHECK(pod.containers[0].is_ready);
+  CHECK(pod.containers[1].is == ContainerState::Is::waiting);
+  CHECK(pod.containers[1].reason == "CrashLoopBackOff");
+  CHECK(pod.containers[1].message == "back-off");
+  CHECK(pod.containers[1].restarts == 2);
+  Scene scene{.anchor = anchor_with(0)};
+  scene.pod = pod_of(scene.anchor, ready_status);
+  auto sandbox = seen(scene);
+  REQUIRE(sandbox);
+  REQUIRE(sandbox->containers.size() == 1);
+  CHECK(sandbox->containers[0].is == ContainerState::Is::running);
+  auto event =
+      event_of(json::parse(R"({"type":"Warning","reason":"Failed","message":"no such image",
+    "count":3,"lastTimestamp":"2023-11-14T22:14:00Z"})"));
+  CHECK(event.type == "Warning");
+  CHECK(event.reason == "Failed");
+  CHECK(event.count == 3);
+  CHECK(event.last_at == "2023-11-14T22:14:00Z");
+}
+
 TEST_CASE("a pod that runs and is not ready starts, and one that is deleted ends") {
   CHECK(state(R"({"phase":"Running","conditions":[{"type":"Ready","status":"False"}]})").phase ==
         Phase::starting);

@@ -21,6 +21,8 @@ struct ProcessTerms {
   int processes = 1024;                   // likewise
   std::uint64_t log_bytes = 8u << 20;     // kept of what it writes
   std::chrono::milliseconds grace = 10s;  // between SIGTERM and SIGKILL
+  // How often the driver looks for shims that were killed, since those say nothing. Not part of an order.
+  std::chrono::milliseconds look_at_locks = 1s;
 };
 
 struct Order {

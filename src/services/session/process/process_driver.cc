@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <boost/asio/bind_cancellation_slot.hpp>
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/redirect_error.hpp>
 #include <cerrno>
@@ -26,12 +27,24 @@ namespace warren::session {
 namespace {
 
 constexpr auto look_again = 10ms;
-constexpr auto look_at_locks = 1s;  // of a shim that was killed nothing is heard
-constexpr auto past_grace = 3s;     // then the shim itself is ended
-constexpr auto keep_locks = 24h;    // of sessions that were stopped
+constexpr auto past_grace = 3s;      // then the shim itself is ended
+constexpr auto keep_locks = 24h;     // of sessions that were stopped
+constexpr auto finish_every = 1min;  // removals that were cut short
 constexpr std::size_t most_answer = 64u << 10;
 
 using Stream = asio::posix::stream_descriptor;
+
+// Like on_pool, but a cancellation of the caller does not reach into the other thread: the call ends when
+// the work has ended.
+template <class Function, class... Args>
+awaitable<std::invoke_result_t<Function, Args...>> on_files(asio::thread_pool& pool,
+                                                            Function function, Args... args) {
+  using T = std::invoke_result_t<Function, Args...>;
+  auto body = [](Function f, Args... a) -> awaitable<T> { co_return f(std::move(a)...); };
+  auto work = body(std::move(function), std::move(args)...);
+  auto token = asio::bind_cancellation_slot(asio::cancellation_slot(), asio::use_awaitable);
+  co_return co_await asio::co_spawn(pool.get_executor(), std::move(work), token);
+}
 
 // The order, as a file that is nowhere.
 Result<FileLock> file_with(std::string_view text) {
@@ -129,6 +142,26 @@ Async<std::string> read_line(Stream& from) {
   co_return fail(Errc::protocol, "the shim says too much");
 }
 
+// Its first process, in the words of a pod.
+std::vector<ContainerState> containers_of(const ShimState& state) {
+  if (state.phase == Phase::paused) return {};
+  ContainerState one{.name = "runtime", .restarts = state.restarts};
+  bool has_ended = state.phase == Phase::ended;
+  one.is = has_ended ? ContainerState::Is::terminated : ContainerState::Is::running;
+  one.is_ready = state.phase == Phase::running;
+  one.exit_code = state.exit_code.value_or(0);
+  if (has_ended) {
+    one.reason = one.exit_code == 0 ? "Completed" : "Error";
+    one.message = state.reason;
+  }
+  return {std::move(one)};
+}
+
+Result<> finish_removal(Yard yard, FileLock lock, std::string name) {
+  ensure(lock.descriptor() >= 0, "it is under the lock");
+  return yard.finish_removal(name);
+}
+
 // The process that the state names, if it still is that one.
 void end_shim(const ShimState& state) {
   int opened = static_cast<int>(::syscall(SYS_pidfd_open, state.pid, 0));
@@ -182,6 +215,20 @@ awaitable<void> ProcessDriver::changed(std::uint64_t since, Clock::time_point de
   }
 }
 
+// The lock of the port is held, and its text is this incarnation. A shim writes its own there before its
+// sandbox listens. So if another sandbox had accepted the connection, its incarnation would stand there by
+// now.
+Result<> ProcessDriver::confirm(const std::string& name, const std::string& incarnation,
+                                const Endpoint& at) {
+  auto owner = yard_.port_owner(at.port);
+  if (owner && *owner == incarnation) return ok;
+  // The shim may be of a version that wrote nothing there. Then the session's own lock has to do.
+  if (owner && owner->empty() && yard_.is_locked(name))
+    if (auto state = yard_.state(name); state && state->incarnation == incarnation) return ok;
+  note(name);
+  return fail(Errc::unavailable, "port {} is not that of {} any more", at.port, name);
+}
+
 std::optional<Sandbox> ProcessDriver::read(const std::string& name) const {
   auto state = yard_.state(name);
   if (!state) return std::nullopt;
@@ -200,8 +247,10 @@ std::optional<Sandbox> ProcessDriver::read(const std::string& name) const {
                  .phase = state->phase,
                  .reason = state->reason,
                  .exit_code = state->exit_code,
+                 .was_asked = state->was_asked,
                  .restarts = state->restarts,
                  .endpoints = state->endpoints,
+                 .containers = containers_of(*state),
                  .created_at = state->created_at,
                  .started_at = state->started_at};
 }
@@ -248,9 +297,13 @@ awaitable<void> ProcessDriver::follow() {
 }
 
 awaitable<void> ProcessDriver::sweep() {
-  auto forget_at = Clock::now();
+  auto forget_at = Clock::now(), finish_at = forget_at;
   for (;;) {
-    co_await sleep_for(look_at_locks);
+    if (Clock::now() >= finish_at) {
+      finish_at = Clock::now() + finish_every;
+      co_await finish_removals();
+    }
+    co_await sleep_for(terms_.look_at_locks);
     std::vector<std::string> gone;
     for (const auto& [name, sandbox] : seen_)
       if ((sandbox.lives() || sandbox.phase == Phase::ending) && !yard_.is_locked(name))
@@ -259,6 +312,19 @@ awaitable<void> ProcessDriver::sweep() {
     if (Clock::now() < forget_at) continue;
     forget_at = Clock::now() + 1h;
     forget_old_locks();
+  }
+}
+
+// A replica may have been killed while it removed them.
+awaitable<void> ProcessDriver::finish_removals() {
+  auto names = yard_.half_removed();
+  for (auto& name : names) {
+    auto lock = yard_.lock(name);
+    if (!lock) continue;
+    log::info("session.removal_finished", "pod", name);
+    auto removed = co_await on_files(files_, finish_removal, yard_, *std::move(lock), name);
+    if (!removed) log::warn("session.removal_failed", "pod", name, "why", removed.error().what);
+    note(name);
   }
 }
 
@@ -376,7 +442,7 @@ Async<> ProcessDriver::pause(std::string name, std::string incarnation,
   if (!yard_.state(name)) co_return fail(Errc::not_found, "there is no sandbox {}", name);
   auto lock = co_await take(name, std::move(incarnation), Phase::paused, deadline);
   if (!lock) co_return std::unexpected(lock.error());
-  auto settled = co_await on_pool(files_, settle_paused, yard_, *std::move(lock), name);
+  auto settled = co_await on_files(files_, settle_paused, yard_, *std::move(lock), name);
   note(name);
   co_return settled;
 }
@@ -384,7 +450,7 @@ Async<> ProcessDriver::pause(std::string name, std::string incarnation,
 Async<> ProcessDriver::stop(std::string name, std::string incarnation, Clock::time_point deadline) {
   auto lock = co_await take(name, std::move(incarnation), Phase::ended, deadline);
   if (!lock) co_return std::unexpected(lock.error());
-  auto removed = co_await on_pool(files_, remove_all, yard_, *std::move(lock), name);
+  auto removed = co_await on_files(files_, remove_all, yard_, *std::move(lock), name);
   note(name);
   co_return removed;
 }
@@ -401,6 +467,10 @@ WallClock::time_point ProcessDriver::active_at(const Sandbox& sandbox) const {
 
 Async<std::string> ProcessDriver::log_tail(std::string name, std::size_t bytes) {
   co_return yard_.log_tail(name, bytes);
+}
+
+Async<std::vector<SandboxEvent>> ProcessDriver::events(std::string) {
+  co_return std::vector<SandboxEvent>();
 }
 
 }  // namespace warren::session

@@ -26,6 +26,8 @@ class ProcessDriver final : public Driver {
   std::vector<const Sandbox*> all_seen() const override;
   std::uint64_t changes() const override { return changes_; }
   awaitable<void> changed(std::uint64_t since, Clock::time_point deadline) override;
+  Result<> confirm(const std::string& name, const std::string& incarnation,
+                   const Endpoint& at) override;
 
   Async<Sight> look(std::string name, Clock::time_point deadline) override;
   Async<Sandbox> start(SandboxSpec spec, std::string basis, Clock::time_point deadline) override;
@@ -34,6 +36,7 @@ class ProcessDriver final : public Driver {
   Async<> touch(std::string name) override;
   WallClock::time_point active_at(const Sandbox& sandbox) const override;
   Async<std::string> log_tail(std::string name, std::size_t bytes) override;
+  Async<std::vector<SandboxEvent>> events(std::string name) override;
   bool has_image(std::string_view image) const override { return images_.has(image); }
 
   const Yard& yard() const { return yard_; }
@@ -46,6 +49,7 @@ class ProcessDriver final : public Driver {
   awaitable<void> follow();
   awaitable<void> sweep();
   void forget_old_locks();
+  awaitable<void> finish_removals();
   Async<> launch(Order order, Clock::time_point deadline);
   // Returns with the lock, after whoever held it was told to end. Errc::lease_lost, timeout.
   Async<FileLock> take(std::string name, std::string incarnation, Phase after,

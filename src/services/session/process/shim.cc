@@ -179,7 +179,7 @@ Result<> Shim::claim_ports() {
   std::size_t next = 0;
   for (unsigned i = 0; i < count && next < all_doors.size(); ++i) {
     auto port = static_cast<unsigned short>(terms.first_port + (begin + i) % count);
-    auto lock = yard_.lock_port(port);
+    auto lock = yard_.lock_port(port, state_.incarnation);
     if (!lock && lock.error().code != Errc::held_elsewhere) return std::unexpected(lock.error());
     if (!lock || !is_port_free(port)) continue;
     state_.endpoints[all_doors[next++]] = {"127.0.0.1", port};
@@ -321,6 +321,7 @@ void Shim::ask_to_end(Phase after, std::string reason) {
   if (after_) return;
   after_ = after;
   why_ = std::move(reason);
+  state_.was_asked = true;
   kill_at_ = Clock::now() + order_.terms.grace;
   say(Phase::ending);
   ::kill(order_.terms.is_isolated ? main_ : -main_, SIGTERM);

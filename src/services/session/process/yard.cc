@@ -20,6 +20,7 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr std::size_t most_record = 4u << 20;
+constexpr std::string_view going_end = ".going";  // of folders that are being removed
 
 flock whole_file(short type) {
   flock lock{};
@@ -91,7 +92,10 @@ std::vector<std::string> entries_of(const fs::path& folder) {
 std::optional<WallClock::time_point> written_at(const fs::path& file) {
   struct stat found{};
   if (::stat(file.c_str(), &found) != 0) return std::nullopt;
-  return WallClock::from_time_t(found.st_mtime);
+  // Not from_time_t(st_mtime): whole seconds put a use before the start that it follows.
+  auto since_epoch =
+      std::chrono::seconds(found.st_mtim.tv_sec) + std::chrono::nanoseconds(found.st_mtim.tv_nsec);
+  return WallClock::time_point(std::chrono::duration_cast<WallClock::duration>(since_epoch));
 }
 
 }  // namespace
@@ -107,6 +111,7 @@ std::string to_json(const ShimState& state) {
   json::object object{{"incarnation", state.incarnation},
                       {"phase", std::string(name(state.phase))},
                       {"reason", state.reason},
+                      {"was_asked", state.was_asked},
                       {"restarts", state.restarts},
                       {"pid", state.pid},
                       {"began", state.began},
@@ -143,6 +148,8 @@ Result<ShimState> state_from(std::string_view text) {
     }
   if (!is_known || state.incarnation.empty())
     return fail(Errc::protocol, "the state of a sandbox has a phase and an incarnation");
+  const auto* asked = object->if_contains("was_asked");
+  state.was_asked = asked && asked->is_bool() && asked->get_bool();
   if (auto code = number_in(*object, "exit_code")) state.exit_code = static_cast<int>(*code);
   if (const auto* ports = object->if_contains("ports"); ports && ports->is_object())
     for (auto door : all_doors)
@@ -168,8 +175,27 @@ Result<FileLock> Yard::lock(const std::string& name) const {
   return lock_file(root_ / "locks" / name);
 }
 
-Result<FileLock> Yard::lock_port(unsigned short port) const {
-  return lock_file(root_ / "ports" / std::to_string(port));
+Result<FileLock> Yard::lock_port(unsigned short port, std::string_view incarnation) const {
+  auto lock = lock_file(root_ / "ports" / std::to_string(port));
+  if (!lock) return lock;
+  bool is_written = ::ftruncate(lock->descriptor(), 0) == 0 &&
+                    ::pwrite(lock->descriptor(), incarnation.data(), incarnation.size(), 0) ==
+                        ssize_t(incarnation.size());
+  if (!is_written) return fail(Errc::refused, "port {}: {}", port, std::strerror(errno));
+  return lock;
+}
+
+// Looks at the lock first and at the text second, which is the order in which a shim makes them.
+Result<std::string> Yard::port_owner(unsigned short port) const {
+  auto path = root_ / "ports" / std::to_string(port);
+  FileLock file(::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW));
+  auto all = whole_file(F_WRLCK);
+  bool is_held = file.descriptor() >= 0 && ::fcntl(file.descriptor(), F_OFD_GETLK, &all) == 0 &&
+                 all.l_type != F_UNLCK;
+  if (!is_held) return fail(Errc::not_found, "nobody has port {}", port);
+  std::array<char, 64> text{};
+  auto count = ::pread(file.descriptor(), text.data(), text.size(), 0);
+  return std::string(text.data(), count > 0 ? static_cast<std::size_t>(count) : 0);
 }
 
 bool Yard::is_locked(const std::string& name) const {
@@ -252,7 +278,7 @@ Result<> Yard::remove(const std::string& name) const {
   std::error_code error;
   fs::remove(control(name), error);
   // Renamed first, so that nobody takes half of a folder for a sandbox.
-  auto going = root_ / "sandboxes" / ("." + name + ".going");
+  auto going = going_folder(name);
   fs::remove_all(going, error);
   fs::rename(sandbox(name), going, error);
   bool was_there = !error;
@@ -260,6 +286,30 @@ Result<> Yard::remove(const std::string& name) const {
   if (!was_there) return ok;
   fs::remove_all(going, error);
   if (error) return fail(Errc::refused, "{}: {}", going.string(), error.message());
+  return ok;
+}
+
+std::vector<std::string> Yard::half_removed() const {
+  std::set<std::string> names;
+  std::error_code error;
+  for (auto entry = fs::directory_iterator(root_ / "sandboxes", error);
+       !error && entry != fs::directory_iterator(); entry.increment(error)) {
+    auto file = entry->path().filename().string();
+    bool is_going =
+        file.size() > 1 + going_end.size() && file.starts_with('.') && file.ends_with(going_end);
+    if (is_going) names.insert(file.substr(1, file.size() - 1 - going_end.size()));
+  }
+  for (auto& name : this->names())
+    if (!fs::exists(sandbox(name), error)) names.insert(std::move(name));
+  return {names.begin(), names.end()};
+}
+
+// Another sandbox of that name may have begun since: a shim makes the folder before the state.
+Result<> Yard::finish_removal(const std::string& name) const {
+  std::error_code error;
+  fs::remove_all(going_folder(name), error);
+  if (error) return fail(Errc::refused, "{}: {}", name, error.message());
+  if (!fs::exists(sandbox(name), error)) fs::remove(states() / (name + ".json"), error);
   return ok;
 }
 

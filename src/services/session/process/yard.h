@@ -8,7 +8,7 @@
 //                           time is that of its last use
 //   states/<name>.json      what the shim last said, replaced as a whole
 //   control/<name>          a pipe: what the shim is told
-//   ports/<number>          held by the shim that was given the port
+//   ports/<number>          held by the shim that was given the port; it contains the incarnation
 //
 //   creator A       the lock       B stops it      The lock is the kernel's, so it is gone with its
 //    |-- generation 7 --|              |           holder, however that ends; nobody trusts a process
@@ -47,6 +47,7 @@ struct ShimState {
   Phase phase = Phase::starting;
   std::string reason = {};
   std::optional<int> exit_code = {};
+  bool was_asked = false;  // to end
   int restarts = 0;
   int pid = 0;              // of the shim, with
   std::uint64_t began = 0;  // when that process began: a number is given to others later
@@ -74,7 +75,10 @@ class Yard {
   // Errc::held_elsewhere: a sandbox of this name lives, or somebody changes it right now.
   Result<FileLock> lock(const std::string& name) const;
   bool is_locked(const std::string& name) const;
-  Result<FileLock> lock_port(unsigned short port) const;
+  // Writes the incarnation into the lock, for port_owner().
+  Result<FileLock> lock_port(unsigned short port, std::string_view incarnation = "") const;
+  // The incarnation that holds the port; empty until its shim has written it. Errc::not_found: it is free.
+  Result<std::string> port_owner(unsigned short port) const;
   // Of a lock that is held, or of a name; 0 before the first stop.
   static std::uint64_t generation(const FileLock& lock);
   std::uint64_t generation(const std::string& name) const;
@@ -97,6 +101,9 @@ class Yard {
   std::optional<WallClock::time_point> touched_at(const std::string& name) const;
   // All but the lock. Under the lock.
   Result<> remove(const std::string& name) const;
+  // Sandboxes whose removal began and did not end; and the end of it, under the lock.
+  std::vector<std::string> half_removed() const;
+  Result<> finish_removal(const std::string& name) const;
   // The end of the log, at most so long.
   std::string log_tail(const std::string& name, std::size_t bytes) const;
 
@@ -105,6 +112,9 @@ class Yard {
 
  private:
   explicit Yard(std::filesystem::path root) : root_(std::move(root)) {}
+  std::filesystem::path going_folder(const std::string& name) const {
+    return root_ / "sandboxes" / ("." + name + ".going");
+  }
   std::filesystem::path root_;
 };
 

@@ -77,6 +77,7 @@ awaitable<void> Proxy::pass(const HttpRequest& request, HttpAnswer& answer, Rout
                         sandbox.error().what);
   }
   sessions_.touch(*sandbox);
+  Sessions::Use use(sessions_, sandbox->spec.name);
   auto passed = co_await forward(request, answer, route, *sandbox);
   if (passed || passed.error().code == Errc::cancelled) co_return;
   failures_.add();
@@ -115,8 +116,9 @@ Async<> Proxy::forward(const HttpRequest& request, HttpAnswer& answer, const Rou
   HttpAsk ask{std::string(request.method), route.target,
               headers_to_sandbox(request, route, upgrades)};
   auto body = upgrades ? std::nullopt : body_of_request(request);
-  auto call =
-      co_await pool_.begin(std::move(url), std::move(ask), body, Clock::now() + longest_call);
+  auto deadline = Clock::now() + longest_call;
+  auto peer = sessions_.peer(sandbox, at->second);
+  auto call = co_await pool_.begin(std::move(url), std::move(ask), body, deadline, std::move(peer));
   if (!call) {
     bool is_gone = call.error().code == Errc::unavailable;
     if (is_gone && route.door == Door::runtime) sessions_.doubt(sandbox);

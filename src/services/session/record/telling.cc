@@ -136,6 +136,8 @@ void Telling::resumed(std::string_view name, Clock::duration took) {
   log::info("session.resumed", "pod", name, "seconds", seconds(took));
 }
 
+void Telling::coordinated(bool is_so) { enabled_.set(is_so ? 1 : 0); }
+
 void Telling::inconsistent(std::size_t records) { inconsistent_.set(static_cast<double>(records)); }
 
 }  // namespace warren::session

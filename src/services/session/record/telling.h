@@ -37,6 +37,7 @@ class Telling {
   void creation_failed(std::string_view name, const Error& error);
   void resumed(std::string_view name, Clock::duration took);
   void inconsistent(std::size_t records);
+  void coordinated(bool is_so);
 
   const Actor& actor() const { return actor_; }
 

@@ -33,6 +33,41 @@ Words words_of(Standing standing) {
   std::abort();
 }
 
+// In the words of Kubernetes, which clients print.
+json::array container_array(const View& view) {
+  json::array all;
+  for (const auto& one : view.containers) {
+    json::object state;
+    if (!one.reason.empty()) state["reason"] = valid_utf8(one.reason);
+    if (!one.message.empty()) state["message"] = valid_utf8(one.message);
+    bool has_ended = one.is == ContainerState::Is::terminated;
+    if (has_ended) state["exitCode"] = one.exit_code;
+    const auto* word = has_ended                               ? "terminated"
+                       : one.is == ContainerState::Is::running ? "running"
+                                                               : "waiting";
+    all.push_back(json::object{{"name", valid_utf8(one.name)},
+                               {"ready", one.is_ready},
+                               {"restartCount", one.restarts},
+                               {"state", json::object{{word, std::move(state)}}}});
+  }
+  return all;
+}
+
+// Where nothing was reported the reason is told as an event.
+json::array event_array(const View& view) {
+  json::array all;
+  for (const auto& one : view.events)
+    all.push_back(json::object{{"type", valid_utf8(one.type)},
+                               {"reason", valid_utf8(one.reason)},
+                               {"message", valid_utf8(one.message)},
+                               {"count", one.count},
+                               {"lastTimestamp", valid_utf8(one.last_at)}});
+  if (all.empty() && !view.reason.empty())
+    all.push_back(json::object{{"reason", view.standing == Standing::failed ? "Failed" : "Waiting"},
+                               {"message", valid_utf8(view.reason)}});
+  return all;
+}
+
 json::object object_of(const View& view, const PublicUrl& url) {
   auto [status, pod_status] = words_of(view.standing);
   auto of = [&](Door door) { return url.of(view.runtime_id, door); };
@@ -49,16 +84,11 @@ json::object object_of(const View& view, const PublicUrl& url) {
                       {"restart_reasons", json::array()},
                       {"last_termination_reason", valid_utf8(view.reason)},
                       {"last_termination_exit_code", view.exit_code.value_or(0)},
-                      {"container_statuses", json::array()},
-                      {"events", json::array()},
+                      {"container_statuses", container_array(view)},
+                      {"events", event_array(view)},
                       {"pod_logs", valid_utf8(view.log)}};
   if (view.restarts > 0 && !view.reason.empty())
     object["restart_reasons"] = json::array{json::value(valid_utf8(view.reason))};
-  if (!view.reason.empty()) {
-    json::object event{{"reason", view.standing == Standing::failed ? "Failed" : "Waiting"},
-                       {"message", valid_utf8(view.reason)}};
-    object["events"] = json::array{std::move(event)};
-  }
   if (!view.image.empty()) object["image"] = valid_utf8(view.image);
   return object;
 }

@@ -28,6 +28,11 @@ class Reader {
     if (!value->is_string()) return complain(name, "a text");
     into = value->get_string();
   }
+  void pull_policy(std::string& into) {
+    text("image_pull_policy", into);
+    bool is_known = into.empty() || into == "Always" || into == "IfNotPresent" || into == "Never";
+    if (!is_known) complain("image_pull_policy", "Always, IfNotPresent or Never");
+  }
   void id(std::string_view name, std::optional<int>& into) {
     const auto* value = find(name);
     if (!value) return;
@@ -111,6 +116,7 @@ Result<SandboxSpec> start_from(std::string_view body, std::string_view name_spac
   reader.text("image", spec.image);
   reader.text("working_dir", spec.working_dir);
   reader.text("runtime_class", spec.runtime_class);
+  reader.pull_policy(spec.image_pull_policy);
   reader.command(spec);
   reader.environment(spec.environment);
   reader.factor(spec.resource_factor);
@@ -133,6 +139,14 @@ Result<std::string> runtime_id_from(std::string_view body) {
   if (!object) return std::unexpected(object.error());
   auto id = text_in(*object, "runtime_id");
   if (id.empty()) return fail(Errc::invalid, "runtime_id is missing");
+  return id;
+}
+
+Result<std::string> session_id_from(std::string_view body) {
+  auto object = object_from(body);
+  if (!object) return std::unexpected(object.error());
+  auto id = text_in(*object, "session_id");
+  if (auto good = check_session_id(id); !good) return std::unexpected(good.error());
   return id;
 }
 

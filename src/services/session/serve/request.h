@@ -14,6 +14,8 @@ inline constexpr std::size_t most_body = 1u << 20;
 Result<SandboxSpec> start_from(std::string_view body, std::string_view name_space);
 // {"runtime_id": "…"} of /stop, /pause and /resume.
 Result<std::string> runtime_id_from(std::string_view body);
+// {"session_id": "…"} of /force-release.
+Result<std::string> session_id_from(std::string_view body);
 // {"sandboxes": {runtime_id: {"session_id", "conversation_ids": []}}}: the ids asked for, of each.
 Result<std::map<std::string, std::vector<std::string>>> conversations_from(std::string_view body);
 

@@ -28,6 +28,7 @@ TEST_CASE("each generation of clients is understood") {
   REQUIRE(sdk);
   CHECK(sdk->is_shell);
   CHECK(sdk->run_as_user == 10001);
+  CHECK(sdk->image_pull_policy == "IfNotPresent");
   CHECK(!sdk->run_as_group);
 }
 
@@ -47,6 +48,7 @@ TEST_CASE("a request that cannot be understood is refused, and the member is nam
   CHECK(why(R"({"session_id":"a","environment":{"A=B":"c"}})").contains("A=B"));
   CHECK(why(R"({"session_id":"a","resource_factor":0})").contains("resource_factor"));
   CHECK(why(R"({"session_id":"a","run_as_user":-1})").contains("run_as_user"));
+  CHECK(why(R"({"session_id":"a","image_pull_policy":"always"})").contains("image_pull_policy"));
   CHECK(!runtime_id_from("{}"));
   CHECK(*runtime_id_from(R"({"runtime_id":"x"})") == "x");
 }
@@ -78,6 +80,29 @@ TEST_CASE("a runtime object has what every generation of clients looks for") {
   CHECK(status(Phase::paused, false) == "paused/not found");
   CHECK(status(Phase::ended, false) == "error/failed");
   CHECK(status(Phase::ended, false, 3) == "error/crashloopbackoff");
+}
+
+TEST_CASE(
+    "a runtime object has the states of its containers and its events, in Kubernetes' words") {
+  SandboxSpec spec{.session_id = "s", .name = "n", .runtime_id = std::string(32, 'b')};
+  Sandbox sandbox{.spec = spec, .phase = Phase::ended, .reason = "it was killed"};
+  ContainerState container{.name = "runtime", .is = ContainerState::Is::terminated};
+  container.reason = "OOMKilled";
+  container.exit_code = 137;
+  container.restarts = 1;
+  sandbox.containers.push_back(container);
+  auto view = view_of(sandbox, false);
+  PublicUrl url{"http://host:1"};
+  auto object = boost::json::parse(runtime_json(view, url)).as_object();
+  CHECK(boost::json::serialize(object.at("container_statuses")) ==
+        R"([{"name":"runtime","ready":false,"restartCount":1,)"
+        R"("state":{"terminated":{"reason":"OOMKilled","exitCode":137}}}])");
+  CHECK(object.at("events").at(0).at("message") == "it was killed");
+  SandboxEvent event{.type = "Warning", .reason = "Failed", .message = "no such image"};
+  view.events.push_back(event);
+  object = boost::json::parse(runtime_json(view, url)).as_object();
+  CHECK(object.at("events").as_array().size() == 1);
+  CHECK(object.at("events").at(0).at("reason") == "Failed");
 }
 
 TEST_CASE("an error is an object that each generation of clients finds its member in") {

@@ -19,6 +19,7 @@ namespace {
 
 constexpr auto change_time = 90s;
 constexpr auto agent_time = 10s;
+constexpr auto ping_every = 2s, ping_time = 2s;
 constexpr std::size_t most_log = 4096;
 constexpr std::size_t most_batch = 1000;
 constexpr std::size_t most_conversations = 4u << 20;
@@ -57,7 +58,7 @@ std::vector<std::string> ids_of(std::string_view query) {
 
 bool is_post_of_ours(std::string_view path) {
   return path == "/start" || path == "/stop" || path == "/pause" || path == "/resume" ||
-         path == "/build" || path == "/sessions/batch-conversations";
+         path == "/build" || path == "/sessions/batch-conversations" || path == "/force-release";
 }
 
 }  // namespace
@@ -86,7 +87,8 @@ Service::Service(const asio::any_io_executor& executor, Driver& driver, redis::C
       metrics_(metrics),
       actor_{settings_.sessions.name_space, new_replica_id()},
       telling_(metrics, actor_, redis != nullptr, std::move(sink)),
-      agents_(executor, {.most_connections = 4}) {}
+      agents_(executor, {.most_connections = 4}),
+      accounts_(executor, [this](std::string name) { return account_of(std::move(name)); }) {}
 
 Result<> Service::listen() {
   auto terms = settings_.http;
@@ -99,6 +101,12 @@ Result<> Service::listen() {
     bool is_proxied = route_of(head.path, head.query).has_value();
     return is_proxied && !is_upgrade(head) ? any_length : 0;
   };
+  terms.names = settings_.host_names;
+  if (!settings_.public_url.empty()) {
+    auto url = parse_web_url(settings_.public_url);
+    if (!url) return fail(Errc::invalid, "the public URL: {}", url.error().what);
+    terms.names.push_back(url->host);
+  }
   auto handler = [this](const HttpRequest& request, HttpAnswer& answer) {
     return handle(request, answer);
   };
@@ -113,8 +121,9 @@ Result<> Service::listen() {
 // What has to be closed once it is there.
 void Service::assemble() {
   if (redis_) {
-    once_ =
-        std::make_unique<Once>(*redis_, once_terms(actor_, settings_.lock_ttl), actor_.replica_id);
+    once_ = std::make_unique<Once>(
+        *redis_, once_terms(actor_, settings_.lock_ttl, settings_.sessions.needs_redis),
+        actor_.replica_id);
     LeaseRoom room{"openhands:{keeper}:", "openhands:{keeper}:"};
     leases_ = std::make_unique<LeaseSession>(*redis_, 15s, room);
     published_.push_back(redis_->publish(metrics_));
@@ -129,11 +138,17 @@ void Service::assemble() {
 
 awaitable<void> Service::run() {
   auto body = [](TaskGroup& tasks, Service& self) -> awaitable<Result<>> {
+    self.tasks_ = &tasks;
     tasks.start("session.sessions", self.sessions_->run());
     tasks.start("session.housekeeping", self.keep_house());
+    if (self.redis_) tasks.start("session.redis", self.watch_redis());
     co_await self.http_->run();
     co_return ok;
   };
+  struct AtEnd {
+    Service& self;
+    ~AtEnd() { self.tasks_ = nullptr; }
+  } at_end{*this};
   std::ignore = co_await with_group(body, *this);
 }
 
@@ -144,6 +159,17 @@ Async<> Service::keep_house() {
   Election election(*leases_, std::move(terms));
   std::function<Async<>(Term)> reign = [this](Term) { return housekeeping_->run(); };
   co_return co_await election.campaign(std::move(reign));
+}
+
+awaitable<void> Service::watch_redis() {
+  for (;;) {
+    auto options = redis::CallOptions().idempotent().on_any_node().within(ping_time);
+    auto reply = co_await redis_->ask(redis::Command("PING"), options);
+    has_redis_ = reply && redis_->has_primary();
+    telling_.coordinated(has_redis_);
+    sessions_->set_coordinated(has_redis_);
+    co_await sleep_for(ping_every);
+  }
 }
 
 awaitable<void> Service::close() {
@@ -174,13 +200,12 @@ bool Service::answer_open(const HttpRequest& request, HttpAnswer& answer) {
     answer.body = R"({"status":"ok"})";
   } else if (request.path == "/readiness") {
     bool is_ready = sessions_->is_ready();
-    bool has_redis = redis_ && redis_->has_primary();
     answer.status = is_ready ? 200 : 503;
     answer.body = json::serialize(json::object{{"status", is_ready ? "ready" : "starting"},
                                                {"driver", driver_.kind()},
-                                               {"coordination", !redis_     ? "off"
-                                                                : has_redis ? "redis"
-                                                                            : "degraded"}});
+                                               {"coordination", !redis_      ? "off"
+                                                                : has_redis_ ? "redis"
+                                                                             : "degraded"}});
   } else if (request.path == "/metrics") {
     answer.type = "text/plain; version=0.0.4; charset=utf-8";
     answer.body = metrics_.exposition();
@@ -205,6 +230,12 @@ HttpServer::Work Service::handle_post(const HttpRequest& request, HttpAnswer& an
     auto asked = conversations_from(request.body);
     if (!asked) put_error(answer, asked.error());
     return asked ? HttpServer::Work(answer_conversations(*std::move(asked), answer)) : std::nullopt;
+  }
+  if (request.path == "/force-release") {
+    auto session_id = session_id_from(request.body);
+    if (!session_id) put_error(answer, session_id.error());
+    return session_id ? HttpServer::Work(answer_release(*std::move(session_id), answer))
+                      : std::nullopt;
   }
   auto runtime_id = runtime_id_from(request.body);
   if (!runtime_id) {
@@ -259,14 +290,25 @@ void Service::put_batch(const HttpRequest& request, HttpAnswer& answer) const {
   answer.body = runtimes_json(views, public_);
 }
 
-awaitable<View> Service::with_log(View view) {
+// The driver may have to ask a server, which may be slow: a poll does not wait for that.
+awaitable<View> Service::with_account(View view) {
   bool may_be_asked_why = view.standing == Standing::starting ||
                           view.standing == Standing::failed ||
                           view.standing == Standing::crash_looping;
-  if (!may_be_asked_why) co_return view;
-  auto tail = co_await driver_.log_tail(view.name, most_log);
-  if (tail) view.log = *std::move(tail);
+  if (!may_be_asked_why || !tasks_) co_return view;
+  auto account = co_await accounts_.of(*tasks_, view.name, view.incarnation);
+  view.log = std::move(account.log);
+  view.events = std::move(account.events);
   co_return view;
+}
+
+awaitable<Account> Service::account_of(std::string name) {
+  Account account;
+  auto tail = co_await driver_.log_tail(name, most_log);
+  if (tail) account.log = *std::move(tail);
+  auto events = co_await driver_.events(std::move(name));
+  if (events) account.events = *std::move(events);
+  co_return account;
 }
 
 awaitable<void> Service::answer_start(SandboxSpec spec, HttpAnswer& answer) {
@@ -286,24 +328,34 @@ awaitable<void> Service::answer_change(std::string verb, std::string runtime_id,
     co_return;
   }
   auto deadline = Clock::now() + change_time;
-  auto changed = verb == "pause" ? co_await sessions_->pause(known->name, deadline)
-                                 : co_await sessions_->stop(known->name, deadline);
+  Result<> changed = ok;
+  if (verb == "pause")
+    changed = co_await sessions_->pause(known->name, deadline);
+  else
+    changed = co_await sessions_->stop(known->name, deadline);
   if (!changed) co_return put_error(answer, changed.error());
   auto status = verb == "pause" ? "paused" : "stopped";
   answer.body = json::serialize(json::object{{"runtime_id", runtime_id}, {"status", status}});
 }
 
+awaitable<void> Service::answer_release(std::string session_id, HttpAnswer& answer) {
+  auto deadline = Clock::now() + change_time;
+  auto released = co_await sessions_->force_release(name_of(session_id), deadline);
+  if (!released) co_return put_error(answer, released.error());
+  answer.body = json::serialize(json::object{{"session_id", session_id}, {"record", *released}});
+}
+
 awaitable<void> Service::answer_runtime(std::string runtime_id, HttpAnswer& answer) {
   auto view = sessions_->view_of_runtime(runtime_id);
   if (!view) co_return put_error(answer, Error{Errc::not_found, "Runtime not found"});
-  auto whole = co_await with_log(*std::move(view));
+  auto whole = co_await with_account(*std::move(view));
   answer.body = runtime_json(whole, public_);
 }
 
 awaitable<void> Service::answer_session(std::string session_id, HttpAnswer& answer) {
   auto view = sessions_->view_of_session(session_id);
   if (!view) co_return put_error(answer, Error{Errc::not_found, "Session not found"});
-  auto whole = co_await with_log(*std::move(view));
+  auto whole = co_await with_account(*std::move(view));
   answer.body = runtime_json(whole, public_);
 }
 
@@ -316,8 +368,10 @@ Async<std::string> Service::conversations_of(Sandbox sandbox, std::vector<std::s
   for (const auto& id : ids) ask.target += "ids=" + percent_encoded(id) + "&";
   ask.target.pop_back();
   ask.headers = "X-Session-API-Key: " + sandbox.spec.key + "\r\n";
-  auto reply = co_await agents_.ask(std::move(url), std::move(ask), Clock::now() + agent_time,
-                                    most_conversations);
+  auto deadline = Clock::now() + agent_time;
+  auto peer = sessions_->peer(sandbox, at->second);
+  auto reply = co_await agents_.ask(std::move(url), std::move(ask), deadline, most_conversations,
+                                    std::move(peer));
   if (!reply) co_return std::unexpected(reply.error());
   if (reply->status != 200) co_return fail(Errc::refused, "the agent answers {}", reply->status);
   co_return std::move(reply->body);

@@ -3,6 +3,7 @@
 //
 //   POST /start /stop /pause /resume        GET /runtime/{id} /sessions/{id} /sessions/batch?ids=…
 //   GET  /list /registry_prefix /image_exists?image=…        POST /sessions/batch-conversations
+//   POST /force-release                                                          for operators
 //   POST /build, GET /build_status: 501, in words                                with X-API-Key
 //   GET  /liveness /health /readiness /metrics                                   without
 //   any  /<runtime id>/{runtime,vscode,work-1,work-2}/…                          see proxy.h
@@ -13,6 +14,7 @@
 #include "net/http/server.h"
 #include "primitives/election/election.h"
 #include "primitives/once/once.h"
+#include "services/session/keeper/accounts.h"
 #include "services/session/keeper/housekeeping.h"
 #include "services/session/keeper/sessions.h"
 #include "services/session/proxy/proxy.h"
@@ -25,10 +27,13 @@ struct ServiceSettings {
   HousekeepingTerms housekeeping = {};
   ProxyTerms proxy = {};
   HttpTerms http = {};
-  std::string api_key = {};                  // of management calls; never empty
-  std::string public_url = {};               // where clients reach it; by default where it listens
-  std::string registry_prefix = {};          // what /registry_prefix says
-  std::chrono::milliseconds lock_ttl = 30s;  // redis_coordination_timeout
+  std::string api_key = {};     // of management calls; never empty
+  std::string public_url = {};  // where clients reach it; by default where it listens
+  // Other names under which clients reach it, when it listens for this machine only; a proxy on it may
+  // pass on the name that it was asked by. That of public_url is one of them.
+  std::vector<std::string> host_names = {};
+  std::string registry_prefix = {};                 // what /registry_prefix says
+  std::chrono::milliseconds lock_ttl = 30s;         // redis_coordination_timeout
   std::chrono::milliseconds start_deadline = 170s;  // of POST /start and /resume
 };
 
@@ -61,19 +66,22 @@ class Service {
   Result<> listen();
   void assemble();
   Async<> keep_house();
+  awaitable<void> watch_redis();
   HttpServer::Work handle(const HttpRequest& request, HttpAnswer& answer);
   bool answer_open(const HttpRequest& request, HttpAnswer& answer);
   HttpServer::Work handle_post(const HttpRequest& request, HttpAnswer& answer);
   HttpServer::Work handle_get(const HttpRequest& request, HttpAnswer& answer);
   awaitable<void> answer_start(SandboxSpec spec, HttpAnswer& answer);
   awaitable<void> answer_change(std::string verb, std::string runtime_id, HttpAnswer& answer);
+  awaitable<void> answer_release(std::string session_id, HttpAnswer& answer);
   awaitable<void> answer_runtime(std::string runtime_id, HttpAnswer& answer);
   awaitable<void> answer_session(std::string session_id, HttpAnswer& answer);
   awaitable<void> answer_conversations(std::map<std::string, std::vector<std::string>> asked,
                                        HttpAnswer& answer);
   Async<std::string> conversations_of(Sandbox sandbox, std::vector<std::string> ids);
   void put_batch(const HttpRequest& request, HttpAnswer& answer) const;
-  awaitable<View> with_log(View view);
+  awaitable<View> with_account(View view);
+  awaitable<Account> account_of(std::string name);
 
   asio::any_io_executor executor_;
   Driver& driver_;
@@ -90,6 +98,9 @@ class Service {
   std::unique_ptr<HttpServer> http_;
   HttpPool agents_;
   PublicUrl public_;
+  Accounts accounts_;
+  TaskGroup* tasks_ = nullptr;  // while it runs
+  bool has_redis_ = false;      // it answered lately
   std::vector<std::shared_ptr<void>> published_;
 };
 
