@@ -1,4 +1,6 @@
 // `forage --watch` while Redis is away. It waits for a minute, so it has a program of its own.
+#include <doctest/doctest.h>
+
 #include "with_holt.h"
 
 using namespace warren;

@@ -1,5 +1,6 @@
 #pragma once
 // `holt` as a person uses it: folders, a Redis, and commands with what they say.
+#include <doctest/doctest.h>
 #include <signal.h>
 
 #include <filesystem>
