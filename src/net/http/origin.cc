@@ -1,5 +1,6 @@
 #include "net/http/origin.h"
 
+#include <algorithm>
 #include <charconv>
 
 namespace warren {
@@ -133,6 +134,11 @@ void HttpPool::Core::drop_idle(Clock::time_point used_before) {
     }
     next = origin.open == 0 && origin.line.empty() ? origins_.erase(next) : std::next(next);
   }
+  // A loop that has nothing else to do must not wait for the next sweep.
+  auto has_idle = [](const auto& each) { return !each.second.idle.empty(); };
+  if (std::ranges::any_of(origins_, has_idle)) return;
+  timer_.cancel();
+  is_sweeping_ = false;
 }
 
 void HttpPool::Core::sweep_later() {

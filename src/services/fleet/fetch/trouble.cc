@@ -12,6 +12,8 @@ namespace warren::fleet {
 namespace {
 
 constexpr std::size_t longest_text = 400;
+// Child keeps the first 64 KB of what git complains about, so why it ended is lost beyond that.
+constexpr std::size_t most_errors = 60u << 10;
 
 struct Phrase {
   std::string_view words;
@@ -177,6 +179,8 @@ Error trouble(int code, std::string_view errors, const RemoteUrl& url,
   // What our limits end. Some git programs say how another of theirs ended.
   bool is_cut = code == 128 + SIGXFSZ || code == 128 + SIGKILL || code == 128 + SIGSEGV ||
                 words.contains(fmt::format("died of signal {}", SIGXFSZ));
+  // A server can make git complain about each of its lines, until git has no memory left.
+  is_cut = is_cut || errors.size() > most_errors;
   if (is_cut) kind = Errc::overloaded;
   auto said = one_line(scrubbed(std::string(errors), credential));
   if (said.empty()) said = fmt::format("git ended with {}", code);

@@ -3,6 +3,8 @@
 #include <doctest/doctest.h>
 #include <signal.h>
 
+#include <string>
+
 using namespace warren;
 using namespace warren::fleet;
 
@@ -55,6 +57,10 @@ TEST_CASE("the name of a repository does not decide what its error is") {
 
 TEST_CASE("a command that our limits end is too large") {
   CHECK(kind("", 128 + SIGXFSZ) == Errc::overloaded);
+  // git was made to complain until it had no memory left, and of that the end was not kept.
+  std::string flood;
+  while (flood.size() < 64'000) flood += "warning: ignoring capabilities after first line ''\n";
+  CHECK(kind(flood) == Errc::overloaded);
   CHECK(kind("error: index-pack died of signal 25\nfatal: index-pack failed\n") ==
         Errc::overloaded);
   CHECK(kind("fatal: Out of memory, malloc failed (tried to allocate 9 bytes)\n") ==
