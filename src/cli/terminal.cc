@@ -6,6 +6,7 @@
 #include <array>
 #include <cerrno>
 #include <cstdio>
+#include <utility>
 
 #include "base/printable.h"
 
@@ -58,11 +59,13 @@ void guard(FILE*& stream, int file, int buffering) {
   if (isatty(file) == 0) return;
   cookie_io_functions_t functions{};
   functions.write = write_guarded;
-  // Never freed: output written during exit still passes through it.
+  // Never freed: output written during exit still passes through it. Leak checkers see it here.
+  static std::array<Guarded*, STDERR_FILENO + 1> kept{};
   auto* guarded = new Guarded{file};
+  kept[static_cast<std::size_t>(file)] = guarded;
   auto* through = fopencookie(guarded, "w", functions);
   if (!through) {
-    delete guarded;
+    delete std::exchange(kept[static_cast<std::size_t>(file)], nullptr);
     return;
   }
   std::fflush(stream);
